@@ -252,7 +252,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     reacts_to: ClassVar[tuple[type[Change], ...]]
     indexes: ClassVar[tuple[type[Index], ...]] = ()
     judges_completed_pods: ClassVar[bool] = False
-    asks_node_fit: ClassVar[bool] = True
+    asks_node_fit: bool = True
     splits_nodes: ClassVar[bool] = False
     least_debounce: ClassVar[DebounceConfig | None] = None
 

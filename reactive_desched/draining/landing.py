@@ -23,7 +23,7 @@ from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, controller
 from reactive_desched.model.pod_importance import STATEFUL_SET
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.spread import soft_constraints
-from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
+from reactive_desched.model.taints import HARD_EFFECTS, soft_taints, untolerated
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 MAX_RIVALS: Final = 4
@@ -307,8 +307,9 @@ class Pull:
         if self._highest:
             share = self._spread_cost(name) / self._highest
             points -= round(node_scores.TOPOLOGY_SPREAD_WEIGHT * node_scores.MAX_SCORE * share)
-        soft = [taint for taint in node.taints if taint.effect == PREFER_NO_SCHEDULE]
-        if soft and next(untolerated(spec.tolerations, soft), None) is not None:
+        if (soft := soft_taints(node.taints)) and next(
+            untolerated(spec.tolerations, soft), None
+        ) is not None:
             points -= node_scores.TAINT_TOLERATION_WEIGHT * node_scores.MAX_SCORE
         return points + self._affinity_points(node)
 

@@ -25,7 +25,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.resources import CPU, MEMORY, is_scalar
 from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.spread import soft_constraints
-from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, count_untolerated, soft_taints
 from reactive_desched.primitives import bits
 from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.cluster import ClusterView
@@ -231,7 +231,7 @@ class NodeScores:
         tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
         numbers: dict[int, int] = {0: feasible}
         for taints, slots in self._tainted.items():
-            numbers = _summed(numbers, {sum(1 for _ in untolerated(tolerations, taints)): slots})
+            numbers = _summed(numbers, {count_untolerated(tolerations, taints): slots})
         return _normalized(numbers, node_scores.fewest_best(numbers))
 
     def _node_affinity(self, preferred: Iterable[PreferredTerm], feasible: int) -> Parts[int]:
@@ -378,8 +378,7 @@ class NodeScores:
         )
 
     def _update_taints(self, slot: int, node: Node | None) -> None:
-        taints = () if node is None else node.taints
-        soft = tuple(taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+        soft = soft_taints(() if node is None else node.taints)
         before = self._soft_taints[slot]
         if soft == before:
             return

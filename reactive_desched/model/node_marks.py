@@ -50,6 +50,10 @@ class NodeMarkGroup(Struct, frozen=True, gc=False):
 _AUTOSCALER: Final = "cluster-autoscaler"
 _KARPENTER: Final = "Karpenter"
 _TERMINATION_HANDLER: Final = NodeMark("the AWS node termination handler")
+_KURED: Final = NodeMark(
+    "kured, on each node that waits for its reboot", PREFER_NO_SCHEDULE, empties=False
+)
+_AKS_REPAIR: Final = NodeMark("AKS, which repairs or drains the node")
 _STARTUP: Final = "what starts the node, known to cluster-autoscaler as a start-up taint"
 _LEPTON: Final = "NVIDIA's Lepton"
 _LIFECYCLE: Final = "Kubernetes, taint based evictions and taint nodes by condition"
@@ -116,7 +120,19 @@ NODE_MARK_GROUPS: Final = (
             "node.cluster.x-k8s.io/outdated-revision": NodeMark(
                 "Cluster API, while machines are replaced", PREFER_NO_SCHEDULE
             ),
+            "deployment.machine.sapcloud.io/prefer-no-schedule": NodeMark(
+                "Gardener's machine controller, while machines are replaced", PREFER_NO_SCHEDULE
+            ),
+            "UpdateInProgress": NodeMark(
+                "OpenShift's machine config operator, on each node that is to be updated",
+                PREFER_NO_SCHEDULE,
+                empties=False,
+            ),
+            "kured.dev/kured-node-reboot": _KURED,
+            "weave.works/kured-node-reboot": _KURED,
             "cloud.google.com/impending-node-termination": NodeMark("GKE"),
+            "remediator.kubernetes.azure.com/unschedulable": _AKS_REPAIR,
+            "remediator.aks.microsoft.com/unschedulable": _AKS_REPAIR,
             "aws-node-termination-handler/spot-itn": _TERMINATION_HANDLER,
             "aws-node-termination-handler/scheduled-maintenance": _TERMINATION_HANDLER,
             "aws-node-termination-handler/asg-lifecycle-termination": _TERMINATION_HANDLER,

@@ -78,3 +78,13 @@ def untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> Iterator[T
                 break
         else:
             yield taint
+
+
+def count_untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> int:
+    """Count the taints that no toleration matches."""
+    return sum(1 for _ in untolerated(tolerations, taints))
+
+
+def soft_taints(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """Return the PreferNoSchedule taints: the kube-scheduler only prefers nodes without them."""
+    return tuple(taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)

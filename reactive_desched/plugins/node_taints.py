@@ -1,11 +1,13 @@
 """A pod sits on a node whose taints it does not tolerate."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Self
 
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from reactive_desched.api.args import exclusive_errors, raise_field_errors
+from reactive_desched.api.index import Index
 from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -21,7 +23,17 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_marks import find_mark
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
+from reactive_desched.model.taints import (
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    Taint,
+    count_untolerated,
+    soft_taints,
+    untolerated,
+)
+from reactive_desched.state.indexes.pod_attraction import PodAttraction
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
+from reactive_desched.state.indexes.soft_taints import SoftTaints, SoftTaintsChanged
 
 
 class NodeTaintsArgs(ScopedArgs):
@@ -55,20 +67,32 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
     cordons, autoscalers and maintenance. The settings make those of a group count, such as by
     `guards.pressureNodes: drain`; a taint that `includedTaints` names counts in any case, and
     like all of them after its standing time. A sweep evicts for all of them at once.
+    For a PreferNoSchedule taint a pod leaves only if a node with fewer of those that it does not
+    tolerate has room: elsewhere it would be no better off. A sweep does not ask.
     The taints `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable` count only while
     the node's Ready condition agrees (False, or Unknown): they lag behind when a node comes back.
     """
 
     name = "RemovePodsViolatingNodeTaints"
-    asks_node_fit = False
     reacts_to = (
         Resynced,
         NodeAdded,
         NodeTaintsChanged,
+        SoftTaintsChanged,
         PodBound,
         PodLabelsChanged,
         PodSpecChanged,
     )
+
+    def __init__(self, args: NodeTaintsArgs) -> None:
+        super().__init__(args)
+        self.asks_node_fit = args.include_prefer_no_schedule
+
+    @property
+    def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
+        """The nodes with fewer taints, and what the guard `ScoredElsewhere` reads."""
+        if self.args.include_prefer_no_schedule:
+            yield from ((kind, None) for kind in (SoftTaints, ReplicaPlaces, PodAttraction))
 
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
         """Name the node or the pods the change is about; no pod new to a node without taints."""
@@ -83,20 +107,39 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
-        waits = {
+        waits = self._waits(node, view)
+        hard_first = sorted(waits, key=lambda taint: (taint.effect != NO_SCHEDULE, waits[taint]))
+        for pod, taint in self._intolerant(pods, hard_first):
+            found = _finding(pod, taint, node, view.now_s + waits[taint] if waits[taint] else 0.0)
+            if taint.effect == NO_SCHEDULE:
+                yield found
+            elif better := view.index(SoftTaints).better_nodes(pod.spec.tolerations, node):
+                rank = -count_untolerated(pod.spec.tolerations, soft_taints(node.taints))
+                yield replace(found, needs_fit=True, targets=better, by_score=True, place_rank=rank)
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        """Flag pods for each kind of taint alike, and the first one of the node, as upstream."""
+        for subject in self.subjects(Resynced(), view):
+            if (node_and_pods := view.pods_of(subject)) is not None:
+                node, pods = node_and_pods
+                found = self._intolerant(pods, self._waits(node, view))
+                yield [_finding(pod, taint, node) for pod, taint in found]
+
+    def _waits(self, node: Node, view: View) -> dict[Taint, float]:
+        """Return the relevant taints of a node, each with the seconds until it counts."""
+        return {
             taint: view.taint_wait_s(node, taint)
             for taint in node.confirmed_taints
             if self.acts_on(taint, view.taint_counts)
         }
-        if not waits:
-            return
-        now_s, soonest_first = view.now_s, sorted(waits, key=waits.__getitem__)
-        for pod, taint in first_untolerated(pods, soonest_first):
+
+    def _intolerant(
+        self, pods: Iterable[Pod], taints: Collection[Taint]
+    ) -> Iterator[tuple[Pod, Taint]]:
+        """Pair each intolerant pod that the arguments cover with its first taint."""
+        for pod, taint in first_untolerated(pods, taints) if taints else ():
             if self.args.covers(pod):
-                reason = f"does not tolerate {taint} on {node.name}"
-                from_s = now_s + waits[taint] if waits[taint] else 0.0
-                details = _details(taint)
-                yield Finding(pod, self.name, reason, details=details, counts_from_s=from_s)
+                yield pod, taint
 
     def describe(self, pod: Pod, view: View) -> str:
         """Name the taints of the node: those the pod tolerates, and those that do not count."""
@@ -105,14 +148,16 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         node = found[1]
         if not node.taints:
             return f"{node.name} has no taint"
-        texts = (f"{taint} {self._standing_of(taint, node, view)}" for taint in node.taints)
+        texts = (f"{taint} {self._standing_of(taint, pod, node, view)}" for taint in node.taints)
         return f"{node.name}: {'; '.join(texts)}"
 
-    def _standing_of(self, taint: Taint, node: Node, view: View) -> str:
+    def _standing_of(self, taint: Taint, pod: Pod, node: Node, view: View) -> str:
         """Say why a taint is no reason to evict a pod, or that the pod tolerates it."""
         if taint not in node.confirmed_taints:
             return "does not count: the node's Ready condition disagrees"
         if self.acts_on(taint, view.taint_counts):
+            if count_untolerated(pod.spec.tolerations, (taint,)):
+                return "is no reason: no other node has fewer PreferNoSchedule taints"
             return "is tolerated"
         if not self.acts_on(taint, lambda _: True):
             return f"does not count: {self._left_by_args(taint)}"
@@ -158,8 +203,14 @@ def first_untolerated(pods: Iterable[Pod], taints: Iterable[Taint]) -> Iterator[
             yield pod, taint
 
 
-def _details(taint: Taint) -> dict[str, int | str]:
-    return {"taintKey": taint.key, "taintValue": taint.value, "taintEffect": taint.effect}
+def _finding(pod: Pod, taint: Taint, node: Node, counts_from_s: float = 0.0) -> Finding:
+    return Finding(
+        pod,
+        NodeTaintsPlugin.name,
+        f"does not tolerate {taint} on {node.name}",
+        details={"taintKey": taint.key, "taintValue": taint.value, "taintEffect": taint.effect},
+        counts_from_s=counts_from_s,
+    )
 
 
 def _is_listed(taint: Taint, entries: Iterable[str]) -> bool:

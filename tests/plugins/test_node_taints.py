@@ -177,9 +177,70 @@ def test_on_a_tainted_node_a_pod_is_flagged_as_soon_as(
     ],
 )
 def test_which_taints_count(args: dict[str, object], taint: str, flagged: bool) -> None:  # noqa: FBT001 -- what a row expects
-    cluster = Scenario(plugin(**args), node("n1", taint), pod("web", on="n1"))
+    cluster = Scenario(plugin(**args), node("n1", taint), node("n2"), pod("web", on="n1"))
 
     assert cluster.flagged() == ({"web"} if flagged else set())
+
+
+SOFT = ("a:PreferNoSchedule", "b:PreferNoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "tolerates", "is_better"),
+    [
+        pytest.param(SOFT[:1], (), (), True, id="the other has none"),
+        pytest.param(SOFT[:1], SOFT[:1], (), False, id="the other has the same"),
+        pytest.param(SOFT[:1], SOFT[1:], (), False, id="the other has as many"),
+        pytest.param(SOFT, SOFT[1:], (), True, id="the other has fewer"),
+        pytest.param(SOFT[:1], SOFT[1:], ("b",), True, id="that of the other is tolerated"),
+        pytest.param(SOFT[:1], (), ("a",), False, id="its own is tolerated"),
+        pytest.param(
+            (*SOFT[:1], "c:NoSchedule"), SOFT, (), True, id="a hard taint needs no better node"
+        ),
+    ],
+)
+def test_for_a_soft_taint_a_pod_leaves_only_for_a_node_with_fewer(
+    own: tuple[str, ...],
+    other: tuple[str, ...],
+    tolerates: tuple[str, ...],
+    is_better: bool,  # noqa: FBT001 -- what a row expects
+) -> None:
+    asked = plugin(includePreferNoSchedule=True)
+    cluster = Scenario(
+        asked, node("n1", *own), node("n2", *other), pod("web", on="n1", tolerates=tolerates)
+    )
+
+    assert cluster.flagged() == ({"web"} if is_better else set())
+    for found in asked.judge(NodeSubject("n1"), cluster.view):
+        hard = found.details["taintEffect"] == "NoSchedule"
+        assert found.targets == (None if hard else frozenset({"n2"}))
+        assert found.needs_fit is not hard
+
+
+def test_a_better_node_that_comes_or_goes_decides_about_a_soft_taint() -> None:
+    cluster = Scenario(
+        plugin(includePreferNoSchedule=True),
+        node("n1", SOFT[0]),
+        node("n2", SOFT[0]),
+        pod("web", on="n1"),
+    )
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n2"))
+    assert cluster.flagged() == {"web"}
+
+    cluster.apply(node("n2", ready="False"))
+    assert cluster.flagged() == set()
+
+
+def test_a_sweep_asks_for_no_better_node_and_names_the_first_taint_of_the_node() -> None:
+    asked = plugin(includePreferNoSchedule=True)
+    cluster = Scenario(asked, node("n1", SOFT[0], "c:NoSchedule"), pod("web", on="n1"))
+
+    [[found]] = asked.sweep(cluster.view)
+
+    assert found.details["taintEffect"] == "PreferNoSchedule"
+    assert found.targets is None
 
 
 @pytest.mark.parametrize(
@@ -215,6 +276,7 @@ taints = st.lists(
             "a:NoSchedule",
             "b:NoSchedule",
             "a:PreferNoSchedule",
+            "b:PreferNoSchedule",
             f"{NOT_READY}:NoSchedule",
             f"{UNREACHABLE}:NoSchedule",
         ]

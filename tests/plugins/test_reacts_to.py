@@ -152,12 +152,20 @@ BOTH = {
 P = pod("p", on="n1")
 LABELLED_P = pod("p", on="n1", labels=LABELLED)
 
+SOFT_TAINT = "a:PreferNoSchedule"
 NODE_TAINTS = {
     "NodeAdded": applied(node("n1", "a:NoSchedule", ready="False"), P, then=TAINTED),
     "NodeTaintsChanged": applied(N1, P, then=TAINTED),
     "PodBound": applied(TAINTED, then=P),
     "PodLabelsChanged": applied(TAINTED, P, then=LABELLED_P, args=OF_WEB),
     "PodSpecChanged": applied(TAINTED, P, then=with_spec(P, tolerations=tolerations("a"))),
+    "SoftTaintsChanged": applied(
+        node("n1", SOFT_TAINT),
+        node("n2", SOFT_TAINT),
+        P,
+        then=N2,
+        args={"includePreferNoSchedule": True},
+    ),
 }
 NODE_CONDITIONS = {
     "NodeAdded": applied(replace(REPORTED, ready_status="False"), P, then=REPORTED),

@@ -10,11 +10,13 @@ import pytest
 from reactive_desched.api.event import EVICTION_FOLLOWED_UP, FUTILE_CLEARED
 from reactive_desched.cli import main
 from reactive_desched.journal.events import read_events
+from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import POLICY, wait_until
 
-NODES = [f"node-{number}" for number in range(1, 7)]
+AVOIDED = {"key": "busy", "effect": "PreferNoSchedule"}
+"""Weighs more with the scheduler than a preferred affinity."""
 FUTILE = "cooldown: 0s, nodeCooldown: 0s, futileBackoff: 1h, futileAfter: 1"
 
 
@@ -26,13 +28,30 @@ BY_JOBS = (
 
 @pytest.fixture(params=["", BY_JOBS], ids=["requests", "jobs"])
 def policy(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Evict for soft taints, and leave a workload alone after one move that came to nothing."""
-    soft = f"name: {NodeTaintsPlugin.name}\n    args: {{includePreferNoSchedule: true}}"
+    """Evict for preferred affinity, and leave a workload alone after one move in vain."""
+    preferred = f"name: {NodeAffinityPlugin.name}\n    args: {{nodeAffinityType: [{PREFERRED}]}}"
     settings = UNLIMITED.replace("cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s", FUTILE)
     path = tmp_path / "policy.yaml"
-    text = POLICY.replace("name: DefaultEvictor\n    args: {nodeFit: true}", soft)
+    text = POLICY.replace("name: DefaultEvictor\n    args: {nodeFit: true}", preferred)
+    text = text.replace(NodeTaintsPlugin.name, NodeAffinityPlugin.name)
     path.write_text(text + settings + request.param, encoding="utf-8")
     return path
+
+
+def wishing() -> dict[str, Any]:
+    """Return a Deployment that prefers a node, where the scheduler does not put its pods."""
+    expression = {"key": "wished", "operator": "In", "values": ["yes"]}
+    term = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+    labels = {"app": "wishing"}
+    spec = {
+        "containers": [{"name": "main", "image": "example.invalid/no"}],
+        "affinity": {"nodeAffinity": {PREFERRED: [term]}},
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "metadata": {"name": "wishing"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
@@ -44,9 +63,9 @@ def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
     program = controller("--log-format", "json")
     program.wait_for("the cluster is synced")
     server = program.url
-    taints = [{"key": "gpu", "effect": "PreferNoSchedule"}]
-    for name in NODES:
-        cluster.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
+    mark = {"metadata": {"labels": {"wished": "yes"}}, "spec": {"taints": [AVOIDED]}}
+    cluster.call("PATCH", "/api/v1/nodes/node-1", mark)
+    cluster.create("/apis/apps/v1/namespaces/shop/deployments", wishing())
 
     def parked() -> Any:
         assert main(["futile", "list", "--server", server, "-o", "json"]) == 0
