@@ -263,7 +263,8 @@ class AssumedWorld:
             if is_ending or not self._is_marked_there(pod):
                 self._follow(verb, pod)
         elif is_ending:
-            if is_gone or not self._is_needless(pod):  # else the policy may yet evict it, too
+            may_be_evicted_here = pod.uid in self._facts.evicted and self._is_needless(pod)
+            if is_gone or not may_be_evicted_here:
                 self._end(pod, place, is_gone=is_gone)
         else:
             self._lay(pod, place)

@@ -231,6 +231,24 @@ def test_the_end_of_a_recorded_pod_ends_the_one_in_its_place() -> None:
     assert moved(made) == [("web", 100), ("web-new", 200)]
 
 
+def test_a_pod_leaves_when_the_one_whose_life_it_has_begins_to_end() -> None:
+    """Its ReplicaSet has too many: what comes while the recorded pod terminates moves it no more.
+
+    A node is tainted in the 30 s that the recorded replacement takes to end.
+    """
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        evicted(100, WEB, NEW),
+        changed(205, replace(NEW, deletion_s=START_S + 205)),
+        changed(210, TAINTED),
+        changed(235, NEW, Verb.DELETED),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == []
+
+
 def test_a_disruption_budget_counts_the_pods_of_this_world() -> None:
     """The recorded controller moved one of two pods just now: in this world both are Ready."""
     labels = {"app": "web"}
