@@ -308,6 +308,10 @@ class OneShotRun(IntentOwner):
         del intent
         return self._stopped()
 
+    def effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """Log that the request may have evicted the pod."""
+        self._observer.on_effect_unknown(intent, error, within_s)
+
     async def _execute(self, decided: CycleDecision, view: ClusterView) -> bool:
         """Write down and carry out one decision; returns whether its pod left."""
         evaluation = self._evaluation(decided)

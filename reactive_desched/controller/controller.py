@@ -499,6 +499,10 @@ class Controller(IntentOwner):
         uid, evictor = intent.pod.uid, intent.options.evictor
         self._ledger_of(intent).request(uid, request_id, sent_at, evictor)
 
+    def effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """Log that the request may have evicted the pod."""
+        self._observer.on_effect_unknown(intent, error, within_s)
+
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""
         uid, ledger = result.intent.pod.uid, self._ledger_of(result.intent)

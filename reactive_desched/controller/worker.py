@@ -117,6 +117,10 @@ class EvictionPool(IntentOwner):
         self._controller.requested(intent, request_id, sent_at)
         self._written[intent.pod.uid] = request_id
 
+    def effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """Note that the request may have evicted the pod."""
+        self._controller.effect_unknown(intent, error, within_s)
+
     def _settle(self, result: EvictionResult) -> None:
         with self._controller.clocks.still():
             for _, settled in self._followers.all:

@@ -59,3 +59,9 @@ class IntentOwner:
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """See that the request of an intent is recorded, and sent next unless it is cancelled."""
+
+    def effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """See that a request may have evicted the pod, or may yet, in at most so long.
+
+        The pod is read next, until it shows which.
+        """

@@ -15,6 +15,7 @@ from reactive_desched.model.outcomes import (
     JOURNAL_UNAVAILABLE,
     RECORD_UNWRITABLE,
     SHUTTING_DOWN,
+    EffectUnknown,
     EvictionRequest,
     Outcome,
     outcome_from_response,
@@ -69,7 +70,7 @@ class EvictionExecutor:
         sent_at, request = self._clock(), self._request(intent, self._recorder.case_of(intent_id))
         owner.requested(intent, intent_id, sent_at)
         evictor = self._observing if intent.is_observed else self._evictor
-        outcome = owner.cancelled(intent) or await _outcome(evictor, request)
+        outcome = owner.cancelled(intent) or await _outcome(evictor, request, intent, owner)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 
@@ -85,10 +86,15 @@ class EvictionExecutor:
         return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent, case)
 
 
-async def _outcome(evictor: EvictionClient, request: EvictionRequest) -> Outcome:
+async def _outcome(
+    evictor: EvictionClient, request: EvictionRequest, intent: Intent, owner: IntentOwner
+) -> Outcome:
     """Return what the response says of the pod, or what the pod shows where it says nothing."""
-    if (outcome := outcome_from_response(await evictor.evict(request))) is not None:
+    response = await evictor.evict(request)
+    if (outcome := outcome_from_response(response)) is not None:
         return outcome
+    assert isinstance(response, EffectUnknown), "any other answer has an outcome"
+    owner.effect_unknown(intent, response.error, evictor.effect_timeout_s)
     deadline = anyio.current_time() + evictor.effect_timeout_s
     return await confirm_by_reading(evictor, request, deadline)
 

@@ -6,7 +6,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.evaluation import Evaluation, Intent
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.outcomes import Outcome
@@ -30,6 +30,9 @@ class Observer:
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """An eviction ended; its request was sent at `sent_at`, in monotonic seconds."""
+
+    def on_effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """A request may have evicted the pod; the outcome follows in at most so long."""
 
     def on_move_ended(self, ended: EndedMove) -> None:
         """The replacement of an evicted pod was followed to the end."""

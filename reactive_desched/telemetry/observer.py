@@ -17,7 +17,7 @@ from reactive_desched.model.decisions import (
     Refuse,
 )
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.evaluation import Evaluation, Intent
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
@@ -225,6 +225,17 @@ class TelemetryObserver(Observer):
             reason=outcome.reason or None,
             message=outcome.message or None,
             change_to_eviction_s=round(took_s, 6),
+        )
+
+    def on_effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """Log a request whose answer does not say what became of the pod."""
+        self._log.warning(
+            "it is not known yet whether the pod was evicted",
+            pod=str(intent.pod),
+            node=intent.pod.node,
+            plugin=intent.plugin,
+            message=f"{error}; the pod is read again and again until it leaves, for "
+            f"{within_s:.0f} s at most, and counts as being evicted until then",
         )
 
     def on_move_ended(self, ended: EndedMove) -> None:

@@ -18,6 +18,7 @@ from reactive_desched.model.outcomes import (
     Conflict,
     Denied,
     DryRun,
+    EffectUnknown,
     EvictionResponse,
     NotFound,
     Outcome,
@@ -157,6 +158,15 @@ async def test_the_exit_status_says_whether_something_failed(
 
     assert await bench.over(FULL) == status
     assert bench.asked == ["a", "b"]
+
+
+async def test_a_request_whose_answer_is_lost_is_seen_before_the_pod_is_read() -> None:
+    bench = Bench()
+    bench.evictor.script["a"] = [EffectUnknown("connection reset")]
+
+    await bench.over(FULL)
+    assert [said[:2] for said in bench.diary.effects_unknown] == [("a", "connection reset")]
+    assert bench.diary.outcomes == [("a", "unknown"), ("b", "evicted")]
 
 
 async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:

@@ -248,6 +248,8 @@ async def test_a_call_of_unknown_effect_is_settled_by_reading_the_pod() -> None:
         await anyio.sleep(3)
 
     assert flow.intent_store.lines[-1] == ("outcome", "web", "unknown")
+    said = ("web", "connection reset", EFFECT_TIMEOUT_S)
+    assert flow.observer.effects_unknown == [said]
 
 
 async def test_a_pod_that_a_lost_request_may_still_evict_has_no_outcome_until_it_cannot() -> None:
@@ -259,6 +261,7 @@ async def test_a_pod_that_a_lost_request_may_still_evict_has_no_outcome_until_it
         flow.deliver(TAINTED)
         await anyio.sleep(EFFECT_TIMEOUT_S - 1)
         assert flow.intent_store.lines[-1][0] == "intent"
+        assert len(flow.observer.effects_unknown) == 1, "once for the request, not for each read"
         await anyio.sleep(2)
 
     assert ("outcome", "web", "failed") in flow.intent_store.lines

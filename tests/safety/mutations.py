@@ -126,9 +126,8 @@ def _without_moving_limit(scope: str) -> list[Patch]:
 
 def _sent_before_written() -> list[Patch]:
     async def execute(self: Any, intent: Any, owner: Any) -> EvictionResult:
-        del owner
         sent_at, request = self._clock(), self._request(intent, "")
-        outcome = await executor_module._outcome(self._evictor, request)
+        outcome = await executor_module._outcome(self._evictor, request, intent, owner)
         intent_id = await self._recorder.record_intent(intent)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)

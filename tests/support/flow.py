@@ -193,6 +193,11 @@ class RecordingObserver(Observer):
         self.evaluations: list[Evaluation] = []
         self.missing: list[tuple[str, str, str]] = []
         self.plugin_faults: list[tuple[str, str]] = []
+        self.effects_unknown: list[tuple[str, str, float]] = []
+
+    def on_effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
+        """Remember the pod, why, and for how long."""
+        self.effects_unknown.append((intent.pod.name, error, within_s))
 
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """Fail: a test's objects are well-formed."""

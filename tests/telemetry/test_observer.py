@@ -15,7 +15,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
+from reactive_desched.model.evaluation import ChangeTrigger, DecisionContext, Evaluation, Intent
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
@@ -251,6 +251,18 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
     labels = f'plugin="NodeTaints",reason="{outcome.reason}",result="{outcome.result}"'
     assert numbers[f"outcomes_total{{{labels}}}"] == 1
     assert numbers["change_to_eviction_seconds_sum"] == 0.75
+
+
+def test_a_request_whose_effect_is_not_known_is_a_warning_that_says_what_follows(
+    golden: Golden,
+) -> None:
+    bench = Bench()
+    intent = Intent(DecisionContext(FINDING, "default"))
+    bench.reporter.on_effect_unknown(intent, "connection reset", 90.0)
+
+    [(level, event, values)] = bench.log.lines
+    assert (level, event) == ("warning", golden())
+    assert values == ABOUT | {"message": golden("message")}
 
 
 @pytest.mark.parametrize("result", sorted(RESULTS))
