@@ -173,13 +173,14 @@ class SetTaints:
         controller = self._controller
         for info in nodes:
             yield self._follow(info, now(), is_found=info.name in found)
-        for moved in controller.sets_to_begin():
-            if not moved.rooms:
-                yield from self._begin(moved)
-        for name in controller.nodes_that_follow():
-            follows = controller.view.node_info(name)
-            if follows is not None and follows.node is not None:
-                yield TaintWrite(follows.node, PLANNED)
+        if not _is_planning(controller):
+            for name in controller.nodes_that_follow():
+                follows = controller.view.node_info(name)
+                if follows is not None and follows.node is not None:
+                    yield TaintWrite(follows.node, PLANNED)
+            for moved in controller.sets_to_begin():
+                if not moved.rooms:
+                    yield from self._begin(moved)
         for node in _nodes_kept_free(controller):
             yield TaintWrite(node, EMPTY)
         for node in _nodes_to_open(controller):
@@ -245,6 +246,11 @@ def _is_active(controller: Controller, info: NodeInfo, *, is_found: bool) -> boo
         return True
     ledger = controller.ledger
     return any(pod.is_terminating or ledger.is_under_way(pod.uid) for pod in info.active.values())
+
+
+def _is_planning(controller: Controller) -> bool:
+    """Say whether a plan is being decided on: which nodes follow the first is not known by then."""
+    return any(controller.evaluator.is_judging((each, ALL_NODES)) for each in _closing(controller))
 
 
 def _closing(controller: Controller) -> Iterator[PluginInstance]:

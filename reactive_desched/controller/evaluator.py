@@ -212,6 +212,10 @@ class Evaluator:
         """Say whether a subject's evaluation has begun and not ended, or a look at everything."""
         return self._under_way is not None or self.queue.is_resyncing
 
+    def is_judging(self, key: SubjectKey) -> bool:
+        """Say whether the evaluation of a subject has begun and not ended."""
+        return self._under_way is not None and self._under_way.key == key
+
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects, findings and pods wait."""
         yield from self.queue.collect()

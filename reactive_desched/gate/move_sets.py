@@ -243,8 +243,11 @@ class MoveSets:
         return any(self._under_way())
 
     def following(self, now: float) -> list[str]:
-        """Return the nodes that are emptied after the one of now, and that lack the taint."""
-        if not self.is_emptying:
+        """Return the nodes that are emptied after one that has the taint, or is to have it now.
+
+        Those that have one already are left out.
+        """
+        if not self.is_emptying and all(each.rooms for each in self.ready(now)):
             return []
         index = self._view.index(ConsolidatedNodes)
         there = {*index.names, *index.planned}
@@ -470,6 +473,7 @@ class MoveSets:
             )
             waits = *(WakeOnPod(each.pod) for each in moved.rooms), WakeOnPod(finding.pod.uid)
             return NOT_NOMINATED.refuse(finding, message, waits, now + RETRY_S, turn=_row(moved))
+        self._following.clear()  # they follow by an earlier plan; those of this one come after it
         message = (
             f"all gates let the pods of {moved.node} go: it gets the taint {CONSOLIDATING}, and "
             "then they leave"

@@ -42,11 +42,15 @@ def taints(playground: E2ENamespace, *names: str) -> dict[str, str]:
 def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
-    """Ten pods of 500m need one node of 8 CPUs; the scheduler spreads them by default."""
+    """Ten pods of 500m need one node of 8 CPUs; the scheduler spreads them by default.
+
+    All nodes that are emptied are closed before the first pod leaves, so no replacement has to move
+    again. The scheduler watches nodes and pods apart: one may come where it saw no taint yet.
+    """
     playground.balance = {"ConsolidateNodes": {}}
     playground.settings = SETTINGS
     playground.add_nodes(*NODES)
-    playground.deploy("web", 10, cpu="500m")
+    before = playground.deploy("web", 10, cpu="500m")
     assert len(used(playground, "web")) > 1
     playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
 
@@ -62,7 +66,8 @@ def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
 
     playground.await_healthy("web", 10)
     assert set(taints(playground, *NODES).values()) == {"empty"}
-    assert moved <= 10, "a pod moves more than once"
+    again = [each.pod for each in referee.evicted() if str(each.uid) not in before]
+    assert len(again) <= 1, f"these moved more than once: {again}"
 
 
 def test_of_two_hundred_nodes_those_that_are_used_little_are_emptied_by_one_move_each(

@@ -12,11 +12,16 @@ from msgspec.structs import replace
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded
 from reactive_desched.app.consolidation import Consolidation
 from reactive_desched.app.input_notes import InputNotes
-from reactive_desched.controller.consolidation import PLANNED_FOR_S, RETRY_S, STUCK_AFTER_S
+from reactive_desched.controller.consolidation import (
+    PLANNED_FOR_S,
+    RETRY_S,
+    STUCK_AFTER_S,
+    SetTaints,
+)
 from reactive_desched.errors import RequestRejected
 from reactive_desched.gate import move_sets
 from reactive_desched.gate.approval import proposal_id
-from reactive_desched.gate.move_sets import NoSets
+from reactive_desched.gate.move_sets import MoveSets, NoSets
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.consolidation import (
     EMPTY,
@@ -296,7 +301,7 @@ async def test_one_node_is_emptied_after_the_other() -> None:
     d = web("d", "n3", "1")
     controller.sync_and_resume(*NODES, small("n3"), A, C, d)
     async with controller.following():
-        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED)]
+        assert controller.writes == [("n3", PLANNED), ("n1", EMPTYING)]
         assert controller.evicted_names == ["a"]
         await controller.land(A, "n2")
         await anyio.sleep(15)
@@ -316,7 +321,7 @@ async def test_a_node_that_was_to_be_the_next_and_is_not_loses_the_taint_and_doe
     d = web("d", "n3", "1")
     controller.sync_and_resume(*NODES, small("n3"), A, C, d)
     async with controller.following():
-        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED)]
+        assert controller.writes == [("n3", PLANNED), ("n1", EMPTYING)]
         controller.deliver(replace(d, owners=(), resource_version=9))
         await controller.land(A, "n2")
         await anyio.sleep(PLANNED_FOR_S + 30)
@@ -336,8 +341,31 @@ async def test_a_node_that_was_to_be_the_next_and_is_empty_by_then_is_marked_so(
         controller.delete(d)
         await anyio.sleep(5)
 
-    assert controller.writes[1:] == [("n3", PLANNED), ("n3", EMPTY)]
+    assert controller.writes == [("n3", PLANNED), ("n1", EMPTYING), ("n3", EMPTY)]
     assert controller.results == ["begun"]
+
+
+async def test_no_taint_is_written_before_all_sets_of_the_plan_were_decided_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first pod would leave before the nodes are closed that come after its own."""
+    controller, seen = Consolidating(), list[set[str]]()
+    d = web("d", "n3", "1")
+    taints = SetTaints(controller.controller)
+    decide = MoveSets.check
+
+    def look_after(*args: Any, **kwargs: Any) -> Any:
+        decision = decide(*args, **kwargs)
+        writes = taints.look((), frozenset(), anyio.current_time)
+        seen.append({each.node.name for each in writes if each is not None})
+        return decision
+
+    monkeypatch.setattr(MoveSets, "check", look_after)
+    controller.sync_and_resume(*NODES, small("n3"), A, C, d)
+    async with controller.following():
+        assert controller.writes == [("n3", PLANNED), ("n1", EMPTYING)]
+
+    assert set().union(*seen) == set()
 
 
 async def test_of_the_nodes_that_follow_a_limited_number_is_closed(
@@ -374,7 +402,7 @@ async def test_a_node_that_took_a_pod_of_a_set_is_not_the_next_to_be_emptied() -
         assert controller.evicted_names == ["a"]
         await controller.land(A, "n3")  # as a scheduler may, though the plan has n2
         await anyio.sleep(80)
-        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED), ("n1", EMPTY)]
+        assert controller.writes == [("n3", PLANNED), ("n1", EMPTYING), ("n1", EMPTY)]
         assert list(controller.controller.gates.memory.rows(anyio.current_time())) == []
         await anyio.sleep(30)
         assert controller.writes[3:] == [("n3", EMPTYING)]

@@ -1,6 +1,13 @@
 """Sets of pods that leave together: how many are followed until all pods of theirs have come."""
 
-from reactive_desched.gate.move_sets import BEGINS, MAX_COMING, SET_INCOMPLETE, MoveSets
+from reactive_desched.gate.move_sets import (
+    BEGINS,
+    MAX_COMING,
+    NOT_TAINTED,
+    OTHER_SET,
+    SET_INCOMPLETE,
+    MoveSets,
+)
 from reactive_desched.model.findings import Finding, MoveSet, RoomFor
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.moves import MoveSettings
@@ -11,8 +18,8 @@ A, B = pod("a", on="n1"), pod("b", on="n1")
 BOTH = MoveSet("n1", (A.uid, B.uid))
 
 
-def make_sets() -> MoveSets:
-    return MoveSets(ClusterView(ClusterState(), lambda: 0.0), MoveSettings(), marks=False)
+def make_sets(*, marks: bool = False) -> MoveSets:
+    return MoveSets(ClusterView(ClusterState(), lambda: 0.0), MoveSettings(), marks=marks)
 
 
 def reason(sets: MoveSets, of: Pod, moved: MoveSet) -> str:
@@ -48,3 +55,16 @@ def test_of_too_many_sets_that_never_become_complete_the_first_are_forgotten_and
     assert reason(sets, B, BOTH) == SET_INCOMPLETE.code
     assert reason(sets, A, BOTH) == SET_INCOMPLETE.code
     assert reason(sets, B, BOTH) == BEGINS.code
+
+
+def test_the_nodes_that_follow_are_those_of_the_last_plan() -> None:
+    sets = make_sets(marks=True)
+    old, left_out = (MoveSet(name, (f"{name}-pod",)) for name in ("n1", "n2"))
+    new, planned = (MoveSet(name, (f"{name}-pod",)) for name in ("n1", "n3"))
+    for begins, follows in ((old, left_out), (new, planned)):
+        assert reason(sets, pod("n1-pod", on="n1"), begins) == NOT_TAINTED.code
+        other = pod(follows.pods[0], on=follows.node)
+        assert reason(sets, other, follows) == OTHER_SET.code
+
+    assert sets.following(0.0) == ["n3"]
+    assert [each.node for each in sets.ready(0.0)] == ["n1"]

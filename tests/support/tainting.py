@@ -28,6 +28,8 @@ class TaintedCluster:
     def look(self) -> None:
         """Write the taints that are due."""
         now, state = self.cluster.world.clock.now(), self.cluster.state
+        for name in self.cluster.gates.move_sets.following(now):
+            self._write(name, PLANNED)
         for each in self.cluster.gates.move_sets.ready(now):
             if each.rooms:
                 continue
@@ -35,8 +37,6 @@ class TaintedCluster:
                 self._write(empty.name, EMPTY)
             self.begun.append(each.node)
             self._write(each.node, EMPTYING)
-        for name in self.cluster.gates.move_sets.following(now):
-            self._write(name, PLANNED)
         goes_on = self.cluster.gates.move_sets.is_emptying
         for info in list(state.node_infos()):
             if info.node is None or (value := consolidation_of(info.node)) is None:
