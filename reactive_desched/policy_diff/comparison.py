@@ -75,7 +75,7 @@ ASSUMPTIONS: Final = (
     ),
     (
         "PodDisruptionBudgets allow what they would with the pods of each world; the API server"
-        " takes every other request."
+        " takes every other request, and needs as long for one as it did in the recording."
     ),
     (
         "Each policy begins with the cluster as it was at the beginning, and leads throughout;"

@@ -18,7 +18,6 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.controller_run import (
-    REQUEST_S,
     TIMER_DELAY_S,
     FaultObserver,
     as_previewed,
@@ -245,7 +244,8 @@ class _AssumedSurroundings:
     def send(self, intent: Intent) -> None:
         """Send a request soon."""
         sent_at = max(self._clock.now, self._sender_free_at[0])
-        heapreplace(self._sender_free_at, sent_at + REQUEST_S)
+        settle_s = self._run.facts.settle_s(intent.pod.uid)
+        heapreplace(self._sender_free_at, sent_at + settle_s)
         self._at(sent_at, partial(self._request, intent))
 
     def _request(self, intent: Intent) -> None:
@@ -256,7 +256,8 @@ class _AssumedSurroundings:
             return
         request_id = f"{next(self._number)}"
         self._controller.requested(intent, request_id, sent_at)
-        self._at(sent_at + REQUEST_S, partial(self._answer, intent, request_id, sent_at))
+        settle_s = self._run.facts.settle_s(intent.pod.uid)
+        self._at(sent_at + settle_s, partial(self._answer, intent, request_id, sent_at))
 
     def _answer(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Let the request that was sent then be answered by this world."""

@@ -16,10 +16,12 @@ from reactive_desched.model.consolidation import consolidation_of
 from reactive_desched.model.disruptions import disruption_mark
 from reactive_desched.model.objects import Node, OwnerReference, Pod, controller_of
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, EffectUnknown, outcome_from_response
+from reactive_desched.plan.controller_run import REQUEST_S
 from reactive_desched.policy_diff.deletion_order import REPLICA_SET
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
+    EvictionSettled,
     Item,
     ObjectChanged,
     ObjectFound,
@@ -53,12 +55,14 @@ _MAX_WAITING: Final = 1000
 class RecordedEnd(Struct):
     """The end of a recorded pod: its beginning in seconds since the epoch, and when it was over.
 
-    `sent_s` is when the eviction was requested that began it, 0 where that is not known.
+    `sent_s` is when the eviction was requested that began it, 0 where that is not known, and
+    `settled_in_s` how long after that the controller had the answer.
     """
 
     began_s: float
     gone_s: float | None = None
     sent_s: float = 0.0
+    settled_in_s: float | None = None
 
     def is_near(self, now_s: float, within_s: float) -> bool:
         """Say whether it began so long before or after a moment at most."""
@@ -73,7 +77,8 @@ class RecordedFacts(Struct):
     node of such a replacement, `started_in` how long it took to start. `eviction_times` has when
     each of the evicted pods began to end; `set_taints` when a node got the taint of a set,
     or was refused it, by its name and the value, which is None where it lost it;
-    `began_empty` when it is recorded that a process knew of no evictions before it.
+    `began_empty` when it is recorded that a process knew of no evictions before it. `request_s` is
+    how long the controller waited for the end of a request, as a rule.
     """
 
     first_s: float = 0.0
@@ -89,6 +94,7 @@ class RecordedFacts(Struct):
     began_empty: list[float] = []
     configurations: list[ConfigurationInForce] = []
     dry_run_answers: int = 0
+    request_s: float = REQUEST_S
     end_times: dict[str, float] = {}
     start_times: dict[str, float] = {}
 
@@ -102,6 +108,14 @@ class RecordedFacts(Struct):
     def start_s(self, pod: Pod) -> float:
         """Return after how many seconds a bound pod is Ready: as others of its owner."""
         return self._of_owner(self.start_times, pod, DEFAULT_START_S)
+
+    def settle_s(self, pod: str) -> float:
+        """Return after how many seconds the controller has the end of a pod's eviction request.
+
+        As it was, if it was evicted, else as that of others.
+        """
+        end = self.evicted.get(pod)
+        return self.request_s if end is None or end.settled_in_s is None else end.settled_in_s
 
     def requested_at(self, now_s: float, within_s: float) -> list[str]:
         """Return the pods whose eviction was under way in the recorded world.
@@ -182,6 +196,7 @@ class FactsReader:
         self._unreplaced: defaultdict[str, deque[_EndedPod]] = defaultdict(
             lambda: deque(maxlen=_MAX_WAITING)
         )
+        self._requests: list[float] = []
         self._ends: defaultdict[str, list[float]] = defaultdict(list)
         self._starts: defaultdict[str, list[float]] = defaultdict(list)
         self._interrupted_s: float | None = None
@@ -195,6 +210,8 @@ class FactsReader:
         self.facts.eviction_times = sorted(
             (end.began_s, uid) for uid, end in self.facts.evicted.items()
         )
+        if self._requests:
+            self.facts.request_s = median(self._requests)
         self.facts.end_times = {owner: median(each) for owner, each in self._ends.items()}
         self.facts.start_times = {owner: median(each) for owner, each in self._starts.items()}
         return self.facts
@@ -208,7 +225,7 @@ class FactsReader:
                 self._take_object(item)
             case EvictionAnswered():
                 self._take_answer(item)
-            case TaintRefused() | ProcessBegan():
+            case EvictionSettled() | TaintRefused() | ProcessBegan():
                 self._take_of_process(item)
             case ConfigurationInForce():
                 last = facts.configurations[-1] if facts.configurations else None
@@ -227,8 +244,10 @@ class FactsReader:
                 pass
         self._seen_s = at_s
 
-    def _take_of_process(self, item: TaintRefused | ProcessBegan) -> None:
-        if isinstance(item, TaintRefused):
+    def _take_of_process(self, item: EvictionSettled | TaintRefused | ProcessBegan) -> None:
+        if isinstance(item, EvictionSettled):
+            self._see_settled(item)
+        elif isinstance(item, TaintRefused):
             times = self.facts.set_taints.setdefault((item.node, item.value), [])
             times.append((item.at.wall_s, False))
         elif item.empty_from_s is not None:
@@ -262,6 +281,16 @@ class FactsReader:
         elif outcome.result == DRY_RUN:
             facts.dry_run_answers += 1
 
+    def _see_settled(self, item: EvictionSettled) -> None:
+        """Note how long the controller waited for the end of an eviction request."""
+        if item.result != EVICTED or not item.sent_s:
+            return
+        after_s = item.at.monotonic_s - item.sent_s
+        if (end := self.facts.evicted.get(item.uid)) is not None:
+            end.settled_in_s = after_s
+        if len(self._requests) < _MAX_TIMES:
+            self._requests.append(after_s)
+
     def _forget(self) -> None:
         self._pods.clear()
         self._bound_s.clear()
@@ -283,7 +312,8 @@ class FactsReader:
             if requested_s is not None and at_s - requested_s < _SOON_S:
                 self.facts.evicted.setdefault(pod.uid, end)
             elif pod.uid in self.facts.evicted:
-                end.sent_s = self.facts.evicted[pod.uid].sent_s
+                settled = self.facts.evicted[pod.uid]
+                end.sent_s, end.settled_in_s = settled.sent_s, settled.settled_in_s
                 self.facts.evicted[pod.uid] = end
             if owner is not None:
                 self._unreplaced[owner.uid].append(_EndedPod(pod, at_s))

@@ -24,6 +24,7 @@ from reactive_desched.policy_diff.recorded_facts import FactsReader
 from reactive_desched.policy_diff.trying import run_policies
 from reactive_desched.recording.items import (
     EvictionAnswered,
+    EvictionSettled,
     Instant,
     Item,
     NothingChanged,
@@ -247,6 +248,31 @@ def test_a_pod_leaves_when_the_one_whose_life_it_has_begins_to_end() -> None:
     )
 
     assert moved(made) == []
+
+
+@pytest.mark.parametrize(("takes_s", "evicted_s"), [(None, [100, 100]), (3.0, [103, 106])])
+def test_requests_take_as_long_as_the_recorded_ones(
+    takes_s: float | None, evicted_s: list[int]
+) -> None:
+    """One is sent after the other; a third pod was evicted before."""
+    settings = QUIET + "evictions: {maxInFlight: 1}\n"
+    pods = [pod(f"web-{n}", on="n1", created=START_S - 3600) for n in (1, 2)]
+    sent_s = at(50 - (takes_s or 0)).monotonic_s
+    settled = [
+        EvictionSettled(at(50), WEB.uid, "evicted", sent_s=sent_s),
+        *(EvictionSettled(at(51), "web-x", "cancelled", sent_s=at(51).monotonic_s) for _ in "ab"),
+    ]
+
+    made = run(
+        policy(TAINTS, settings=settings),
+        picture(node("n1"), node("n2"), node("n3"), replace(WEB, node="n3"), *pods),
+        evicted(50, replace(WEB, node="n3"), NEW),
+        settled if takes_s else [],
+        changed(100, TAINTED),
+        NothingChanged(at(600)),
+    )
+
+    assert [second for _, second in moved(made)] == evicted_s
 
 
 def test_a_disruption_budget_counts_the_pods_of_this_world() -> None:
