@@ -6,16 +6,17 @@ from reactive_desched.model.taints import NO_EXECUTE
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import cause
 
-__all__ = ["resize_faults", "update_faults"]
+__all__ = ["CONTAINER_GROUPS", "resize_faults", "update_faults"]
 
 _MAY_CHANGE = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 _RESIZED = ("cpu", "memory")
-_GROUPS = ("containers", "initContainers")
+RESTARTED = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+CONTAINER_GROUPS = ("containers", "initContainers")
 
 
 def update_faults(before: Obj, after: Obj) -> Iterator[Obj]:
     """Yield what an update of a pod's spec may not do."""
-    for group in _GROUPS:
+    for group in CONTAINER_GROUPS:
         if len(before.get(group) or ()) != len(after.get(group) or ()):
             text = "Forbidden: pod updates may not add or remove containers"
             yield cause("FieldValueForbidden", f"spec.{group}", text)
@@ -57,7 +58,7 @@ def _toleration_faults(before: Obj, after: Obj) -> Iterator[Obj]:
     left = [_timeless(each) for each in after.get("tolerations") or ()]
     if any(_timeless(each) not in left for each in before.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
-        yield cause("FieldValueForbidden", "spec.tolerations", f"Forbidden: {why}")
+        yield _forbidden("spec.tolerations", why)
 
 
 def _timeless(toleration: Obj) -> Obj:
@@ -72,7 +73,7 @@ def _gate_faults(before: Obj, after: Obj) -> Iterator[Obj]:
         if gate.get("name") not in known:
             why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             place = f"spec.schedulingGates[{index}].name"
-            yield cause("FieldValueForbidden", place, f"Forbidden: {why}")
+            yield _forbidden(place, why)
 
 
 def _selector_faults(before: Obj, after: Obj) -> Iterator[Obj]:
@@ -92,7 +93,7 @@ def _fixed_part(spec: Obj, wanted: Obj, *, has_gates: bool) -> Obj:
     grace = spec.get("terminationGracePeriodSeconds")
     if isinstance(grace, int) and grace < 0 and wanted.get("terminationGracePeriodSeconds") == 1:
         fixed["terminationGracePeriodSeconds"] = 1
-    for group in _GROUPS:
+    for group in CONTAINER_GROUPS:
         if group in fixed:
             fixed[group] = [{**c, "image": ""} for c in fixed[group]]
     if has_gates:
@@ -101,12 +102,28 @@ def _fixed_part(spec: Obj, wanted: Obj, *, has_gates: bool) -> Obj:
 
 
 def resize_faults(before: Obj, after: Obj) -> Iterator[Obj]:
-    """Yield a fault where a resize touches more than cpu and memory."""
-    for group in _GROUPS:
-        for old, new in zip(before.get(group) or (), after.get(group) or (), strict=True):
+    """Yield a fault where a resize touches more than cpu and memory, or takes an amount away."""
+    for group in CONTAINER_GROUPS:
+        is_init = group == "initContainers"
+        pairs = zip(before.get(group) or (), after.get(group) or (), strict=True)
+        for index, (old, new) in enumerate(pairs):
+            where = f"spec.{group}[{index}]"
+            yield from _removal_faults(old, new, f"{where}.resources")
             if _other_amounts(old) != _other_amounts(new):
-                why = "only cpu and memory resources are mutable"
-                yield cause("FieldValueForbidden", "spec", f"Forbidden: {why}")
+                which = " for init or sidecar containers" if is_init else ""
+                why = f"only cpu and memory resources{which} are mutable"
+                yield _forbidden(where if is_init else "spec", why)
+
+
+def _removal_faults(old: Obj, new: Obj, where: str) -> Iterator[Obj]:
+    for field in ("requests", "limits"):
+        had, has = ((each.get("resources") or {}).get(field) or {} for each in (old, new))
+        if had.keys() - has.keys():
+            yield _forbidden(f"{where}.{field}", f"resource {field} cannot be removed")
+
+
+def _forbidden(where: str, why: str) -> Obj:
+    return cause("FieldValueForbidden", where, f"Forbidden: {why}")
 
 
 def _other_amounts(container: Obj) -> Obj:

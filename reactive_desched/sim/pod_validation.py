@@ -24,6 +24,19 @@ def container_faults(spec: Obj, path: str) -> Iterator[Obj]:
             place = f"{path}.{group}[{index}]"
             yield from _identity_faults(container, place, seen)
             yield from _resource_faults(container, place)
+            if group == "initContainers":
+                yield from _restart_faults(container, place)
+
+
+def _restart_faults(container: Obj, place: str) -> Iterator[Obj]:
+    """Yield a fault where an init container that is no sidecar restarts to be resized."""
+    if container.get("restartPolicy") == "Always":
+        return
+    for index, policy in enumerate(container.get("resizePolicy") or ()):
+        if policy.get("restartPolicy") == "RestartContainer":
+            why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            text = f'Invalid value: "RestartContainer": {why}'
+            yield cause("FieldValueInvalid", f"{place}.resizePolicy[{index}].restartPolicy", text)
 
 
 def spec_faults(spec: Obj, path: str) -> Iterator[Obj]:

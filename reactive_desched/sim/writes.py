@@ -5,6 +5,7 @@ from reactive_desched.sim.addresses import keep_addresses
 from reactive_desched.sim.defaults import TEMPLATE_GENERATION, apply_defaults
 from reactive_desched.sim.objects import Obj, clone, merged
 from reactive_desched.sim.pod_defaults import fill_tolerations
+from reactive_desched.sim.pod_updates import CONTAINER_GROUPS
 from reactive_desched.sim.resources import Resource
 
 __all__ = ["next_form"]
@@ -76,11 +77,12 @@ def _keep_admitted(kind: Resource, current: Obj, new: Obj) -> None:
 
 
 def _resized(spec: Obj, wished: Obj) -> Obj:
-    wanted = {c.get("name"): c for c in wished.get("containers", ())}
     new: Obj = clone(spec)
-    for container in new.get("containers", ()):
-        if container["name"] in wanted:
-            container["resources"] = wanted[container["name"]].get("resources", {})
+    for group in CONTAINER_GROUPS:
+        wanted = {each.get("name"): each for each in wished.get(group) or ()}
+        for container in new.get(group) or ():
+            if container["name"] in wanted:
+                container["resources"] = wanted[container["name"]].get("resources", {})
     return new
 
 

@@ -219,6 +219,22 @@ def test_resizing_changes_only_the_resources_of_containers(store: Store) -> None
     assert resized["metadata"]["generation"] == 2
 
 
+def test_resizing_reaches_a_sidecar_and_takes_no_amount_away(store: Store) -> None:
+    has = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    sidecar = {"name": "s", "image": "s:1", "restartPolicy": "Always", "resources": has}
+    pod = store.create("pods", named("p", spec={**POD, "initContainers": [sidecar]}))
+
+    def resize(pod: Any, requests: dict[str, str]) -> Any:
+        asked = [{"name": "s", "resources": {"requests": requests}}]
+        change = {**pod, "spec": {"initContainers": asked}}
+        return store.update("pods", change, subresource="resize")
+
+    resized = resize(pod, {"cpu": "2", "memory": "1Gi"})
+    assert resized["spec"]["initContainers"][0]["resources"]["requests"]["cpu"] == "2"
+    with pytest.raises(StatusError, match=verbatim("resource requests cannot be removed")):
+        resize(resized, {"cpu": "2"})
+
+
 def test_the_selector_of_a_deployment_is_immutable(store: Store) -> None:
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
     made = store.create("deployments", named("d", spec=spec))

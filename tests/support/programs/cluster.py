@@ -486,18 +486,6 @@ def unschedulable_pods(planes: Planes) -> None:
     _remove_nodes(planes)
 
 
-def collected_pods(planes: Planes) -> None:
-    """Delete a node, and pods that no node has: what the garbage collector of pods does."""
-    node = _node(planes, "n")
-    _await_open(planes, node)
-    planes.send(
-        "POST",
-        apps(planes, "deployments"),
-        workload("Deployment", "web", _here(planes), replicas=2),
-    )
-    planes.agree("both run", lambda plane: as_seen(pods_of(plane)))
-
-
 def claims_and_volumes(planes: Planes) -> None:
     """Bind claims to volumes that somebody made: by name, by size, by class; and let them go."""
     claims, volumes = core(planes, "persistentvolumeclaims"), "api/v1/persistentvolumes"

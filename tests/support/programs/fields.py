@@ -330,6 +330,24 @@ def resized_pods(planes: Planes) -> None:
     resize(requests={"cpu": None})
     image = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
     planes.send("PATCH", f"{place}/resize", image, STRATEGIC, only=_reason_or_spec)
+    sidecar = {**main, "name": "log", "restartPolicy": "Always"}
+    restarted = {"resourceName": "cpu", "restartPolicy": "RestartContainer"}
+    setups = [{**main, "name": "setup"}, {**main, "name": "again", "resizePolicy": [restarted]}]
+    inits = [sidecar, setups[0]]
+    made = pod("q", containers=[main], initContainers=[*inits, setups[1]])
+    planes.send("POST", core(planes, "pods"), made)
+    planes.send("POST", core(planes, "pods"), pod("q", containers=[main], initContainers=inits))
+    wishes: list[Object] = [
+        {"requests": {"cpu": "1500m"}},
+        {"requests": {"cpu": "3"}},
+        {"requests": {"cpu": None}},
+        {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}},
+    ]
+    for name in ("log", "setup"):
+        for wish in wishes:
+            change = {"spec": {"initContainers": [{"name": name, "resources": wish}]}}
+            path = f"{core(planes, 'pods/q')}/resize"
+            planes.send("PATCH", path, change, STRATEGIC)
     planes.send("GET", f"{place}/resize", only=_reason_or_spec)
     planes.send("PATCH", core(planes, "pods/missing/resize"), {}, STRATEGIC)
 
