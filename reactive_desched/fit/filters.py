@@ -6,6 +6,7 @@ on its own node is left out, since it will be gone: requests, pod count, host po
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -105,7 +106,7 @@ class NodeFilters:
         """Follow the nodes that changed, at most `limit` of them; return those."""
         changed = self._nodes.sync(limit)
         for each in changed:
-            self.volumes.invalidate(each.slot)
+            self.volumes.attached.invalidate(each.slot)
         return changed
 
     def find_best(self, pod: Pod, among: int) -> int | None:
@@ -322,12 +323,9 @@ class NodeFilters:
 
     def _over_volume_limit(self, pod: Pod, among: int) -> int:
         """Return which of the slots cannot attach the pod's volumes."""
-        found = 0
-        if pod.pvc_names and NODE_VOLUME_LIMITS in self.profiles.of(pod.spec).filters:
-            for slot in slots_in(among):
-                if self.volumes.exceeds_attach_limit(pod, slot):
-                    found |= 1 << slot
-        return found
+        if NODE_VOLUME_LIMITS not in self.profiles.of(pod.spec).filters:
+            return 0
+        return self.volumes.over_attach_limit(pod, among)
 
     def _beside_nominated(self, pod: Pod, among: int, held: Pod | None = None) -> int:
         """Return which of the slots do not fit the pod beside the pods nominated for them.
@@ -393,16 +391,11 @@ class NodeFilters:
     # --- the choice ---
 
     def _least_allocated(self, pod: Pod, among: int) -> int | None:
-        best, most, compared = None, -1.0, 0
-        limited = pod.pvc_names and NODE_VOLUME_LIMITS in self.profiles.of(pod.spec).filters
-        for slot in slots_in(among):
-            if limited and self.volumes.exceeds_attach_limit(pod, slot):
-                continue
+        best, most = None, -1.0
+        among &= ~self._over_volume_limit(pod, among)
+        for slot in islice(slots_in(among), MAX_COMPARED):
             if (room := self._free_share(pod, slot)) > most or best is None:
                 best, most = slot, room
-            compared += 1
-            if compared == MAX_COMPARED:
-                break
         return best
 
     def _free_share(self, pod: Pod, slot: int) -> float:

@@ -54,6 +54,7 @@ class TriedMoves:
         while self._nodes.is_stale:
             self._filters.sync(NODES_PER_SYNC)
             yield
+        yield from self._filters.volumes.follow()
         sums = dict.fromkeys(_COMPARED, 0.0)
         nodes = 0
         for number, slot in enumerate(self._nodes.slots(), 1):

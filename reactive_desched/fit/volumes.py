@@ -3,9 +3,9 @@
 Volumes of the evicted pod are attached to its own node already, so they do not count against it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
 
+from reactive_desched.fit.attached_volumes import AttachedVolumes
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
 from reactive_desched.model.scheduler_profile import (
@@ -28,23 +28,14 @@ from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.resources import PVS
 
-Attached = dict[str, set[str]]
-"""Volumes by driver, as the drivers call them."""
-
-_NONE: Final[Attached] = {}
-
 
 class VolumeFilter:
-    """The kube-scheduler's volume filters; what a node has attached is cached until it changes."""
+    """The kube-scheduler's volume filters."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
-        self._attached: dict[int, Attached] = {}
-
-    def invalidate(self, slot: int) -> None:
-        """Drop what is cached of a slot."""
-        self._attached.pop(slot, None)
+        self.attached = AttachedVolumes(nodes, view, self.volumes_of)
 
     def prefilter(self, pod: Pod, filters: Collection[str] = FILTERS) -> FitReason | None:
         """Return why every node rejects the pod for its PersistentVolumeClaims, or None."""
@@ -98,46 +89,28 @@ class VolumeFilter:
                     return True
         return False
 
-    def exceeds_attach_limit(self, pod: Pod, slot: int, others: Sequence[Pod] = ()) -> bool:
-        """Say whether a pod's volumes are too many for the drivers in a slot.
+    def over_attach_limit(self, pod: Pod, among: int) -> int:
+        """Return in which of the slots a pod's volumes are too many for their drivers."""
+        if not (pod.pvc_names and self._limits_attached):
+            return 0
+        return self.attached.over_limit(self.attached.by_driver([pod]), among)
 
-        `others` are pods that come there first.
-        """
-        csi_node = self._view.store(CSINode).get(self._nodes.name(slot))
-        limits = {} if csi_node is None else csi_node.attach_limits
-        wanted = self._by_driver([pod]) if limits and pod.pvc_names else _NONE
-        if not any(driver in limits for driver in wanted):
+    def exceeds_attach_limit(self, pod: Pod, slot: int, others: Sequence[Pod]) -> bool:
+        """Say so of one slot, where others come there first."""
+        if not (pod.pvc_names and self._limits_attached):
             return False
-        attached, coming = self._attached_in(slot), self._by_driver(others)
-        for driver, handles in wanted.items():
-            there = attached.get(driver, set()) | coming.get(driver, set())
-            if handles - there and len(handles | there) > limits.get(driver, len(handles | there)):
-                return True
-        return False
+        wanted, coming = self.attached.by_driver([pod]), self.attached.by_driver(others)
+        return self.attached.exceeds(wanted, slot, coming)
 
-    def _attached_in(self, slot: int) -> Attached:
-        if slot not in self._attached:
-            self._attached[slot] = self._by_driver(self._pods_with_pvcs(slot))
-        return self._attached[slot]
+    def follow(self) -> Iterator[None]:
+        """Read what nodes have attached, where it may be asked for, in steps."""
+        if self._limits_attached:
+            yield from self.attached.follow()
 
-    def _pods_with_pvcs(self, slot: int) -> Iterator[Pod]:
-        """Return the pods with claims in a slot, and those with a reservation there."""
-        entry = self._nodes.node_info(slot)
-        if entry is not None:
-            vacated = self._nodes.vacated
-            there = (pod for pod in entry.active.values() if pod.pvc_names)
-            yield from (pod for pod in there if pod.uid not in vacated)
-            yield from (
-                reservation.pod for reservation in self._nodes.reservations.on_node(entry.name)
-            )
-
-    def _by_driver(self, pods: Iterable[Pod]) -> Attached:
-        found: Attached = {}
-        for pod in pods:
-            for volume in self.volumes_of(pod):
-                if volume is not None and volume.driver:
-                    found.setdefault(volume.driver, set()).add(volume.volume_handle)
-        return found
+    @property
+    def _limits_attached(self) -> bool:
+        """Say whether any node may have a limit."""
+        return bool(self._view.store(CSINode))
 
     def _outside_topology(self, volume: PersistentVolume) -> int:
         """Return the slots with topology labels other than the volume's."""
