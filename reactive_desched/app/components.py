@@ -128,7 +128,7 @@ def _build_rooms(
     deps: Dependencies, session: Session, pipeline: Pipeline, recorder: RecorderSlot
 ) -> Rooms:
     nomination = None if deps.dry_run else partial(nominate, session)
-    return Rooms(pipeline, recorder, nomination, deps.log)
+    return Rooms(pipeline, recorder, nomination, partial(write_taint, session), deps.log)
 
 
 def _build_deletion_costs(

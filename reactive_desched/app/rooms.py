@@ -1,6 +1,10 @@
-"""Nominates pods for the nodes on which room is made for them, until they are bound."""
+"""Nominates pods for the nodes on which room is made for them, until they are bound.
 
-from collections.abc import Awaitable, Callable, Iterator
+Before that these nodes get a taint with the effect PreferNoSchedule, so that other pods, those that
+move among them, go elsewhere also while the kube-scheduler has taken a nomination back.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 import anyio
@@ -8,11 +12,15 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.api.event import EventData, RoomBegun, RoomEnded
+from reactive_desched.app.consolidation import WriteTaint
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.findings import MoveSet, RoomFor
+from reactive_desched.model.node_marks import MAKING_ROOM
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
+from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -35,6 +43,9 @@ ENDED: Final = counter(
     "result",
 )
 RIGHT: Final = "kubectl apply -f deploy/room/rbac.yaml gives the right to patch pods/status"
+RIGHT_OF_TAINTS: Final = "kubectl apply -f deploy/room/rbac.yaml gives the right to patch nodes"
+
+ROOM_TAINT: Final = Taint(MAKING_ROOM, PREFER_NO_SCHEDULE, "")
 
 Nominate = Callable[[Pod, str], Awaitable[bool]]
 """Nominates a pod for a node, empty for none; says whether it is now; raises ClusterError."""
@@ -51,15 +62,23 @@ class Rooms:
     """Follows the sets that make room; `nominate` is None in a dry run, which writes nothing.
 
     The kube-scheduler takes a nomination back when it tries the pod before its room is free: then
-    it is nominated once more.
+    it is nominated once more. Where the taints of nodes cannot be written, room is made without.
     """
 
     def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, nominate: Nominate | None, log: Logger
+        self,
+        pipeline: Pipeline,
+        recorder: Recorder,
+        nominate: Nominate | None,
+        write_taint: WriteTaint,
+        log: Logger,
     ) -> None:
         self._controller = pipeline.controller
         self._recorder = recorder
         self._write = nominate
+        self._write_taint = write_taint
+        self._taints_retry_at = 0.0
+        self._tainted_at: dict[str, float] = {}
         self._log = log
         self._making: dict[PodKey, _Making] = {}
         self._retry_at: dict[PodKey, float] = {}
@@ -83,12 +102,39 @@ class Rooms:
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if at > now}
         sets = [each for each in controller.sets_to_begin() if each.rooms]
         sets += controller.rooms_under_way()
+        await self._close_nodes({room.node for moved in sets for room in moved.rooms})
         for moved in sets:
             for room in moved.rooms:
                 await self._nominate(room, moved, write)
         current = {room.pod for moved in sets for room in moved.rooms}
         for uid in [uid for uid in self._making if uid not in current]:
             await self._end(self._making.pop(uid), write)
+
+    async def _close_nodes(self, names: Collection[str]) -> None:
+        """Let these nodes have the taint, and no others.
+
+        What was written a moment ago is left to the watch; what failed is tried again after that.
+        """
+        now = anyio.current_time()
+        view = self._controller.view
+        index = view.index(ConsolidatedNodes)
+        there = {name for name in index.with_room if view.node_info(name) is not None}
+        self._tainted_at = {n: at for n, at in self._tainted_at.items() if now - at < AGAIN_S}
+        for name in sorted(there ^ set(names)):
+            if now < self._taints_retry_at:
+                return
+            if name in self._tainted_at:
+                continue
+            self._tainted_at[name] = now
+            try:
+                await self._write_taint(name, MAKING_ROOM, None if name in there else ROOM_TAINT)
+            except ClusterError as error:
+                if error.retryable:  # others write taints as well
+                    continue
+                self._taints_retry_at = now + RETRY_S
+                text = "the taint of a node with room for a pod that waits cannot be written"
+                why = {"message": str(error), "remedy": RIGHT_OF_TAINTS}
+                self._log.warning(text, node=name, **why)
 
     async def _nominate(self, room: RoomFor, moved: MoveSet, write: Nominate) -> None:
         pod = self._controller.view.pod(room.pod)

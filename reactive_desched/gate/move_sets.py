@@ -125,6 +125,9 @@ ASK_AGAIN_S: Final = 0.5
 BOUND_AFTER_S: Final = 120.0
 """So long after the last pod of its room has left, a pod that waits is taken not to be bound."""
 
+LOST_AFTER_S: Final = 20.0
+"""So long after the last pod of a room has left, it may be made elsewhere: others came there."""
+
 STUCK_AFTER_S: Final = 600.0
 """A room of which no pod was let go for so long is given up."""
 
@@ -163,12 +166,14 @@ class _Begun(Struct):
 class _Room(Struct):
     """A set that makes room, as it began, and when the last of its pods was let go.
 
-    `namespace` is that of the pod that waits; `left` are its pods that were let go.
+    `namespace` is that of the pod that waits; `left` are the pods that were let go, of `most`, also
+    by the sets before this one, whose room was lost.
     """
 
     moved: MoveSet
     at: float
     namespace: str
+    most: int
     left: int = 0
 
 
@@ -260,10 +265,11 @@ class MoveSets:
 
     def rooms(self, now: float) -> list[MoveSet]:
         """Return the sets that make room, have begun, and whose pod still waits, not in vain."""
+        anew = {each.key for each in self.ready(now)}
         return [
             room.moved
-            for room in self._rooms.values()
-            if self._waits(room.moved) and not self._is_in_vain(room, now)
+            for key, room in self._rooms.items()
+            if key not in anew and self._waits(room.moved) and not self._is_in_vain(room, now)
         ]
 
     def rests_until(self, moved: MoveSet, now: float) -> float | None:
@@ -520,7 +526,9 @@ class MoveSets:
 
     def _begin_room(self, moved: MoveSet, now: float) -> None:
         self._ready.pop(moved.key, None)
-        self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved))
+        before = self._rooms.get(moved.key)
+        left, most = (0, moved.most) if before is None else (before.left, before.most)
+        self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved), most, left)
 
     def _is_nominated(self, moved: MoveSet) -> bool:
         """Say whether every pod that waits is nominated for its node, or bound."""
@@ -549,6 +557,13 @@ class MoveSets:
             return (("node", moved.node),)
         alone = ("pod", moved.rooms[0].pod) if moved.gang is None else ("gang", moved.gang.title)
         return alone, ("namespace", self._namespace_of(moved))
+
+    def _is_lost(self, room: _Room, moved: MoveSet, now: float) -> bool:
+        """Say whether other pods have to move, as many as may, since others took the room."""
+        if now - room.at < LOST_AFTER_S or room.left + len(moved.pods) > room.most:
+            return False
+        there = map(self._view.pod, room.moved.pods)
+        return all(pod is None or pod.has_ended for pod in there)
 
     def _is_in_vain(self, room: _Room, now: float) -> bool:
         there = map(self._view.pod, room.moved.pods)
@@ -579,7 +594,8 @@ class MoveSets:
             }
             others = [each.moved for each in self._begun.values()]
             return next((each for each in others if each.key != moved.key), None)
-        if (room := self._rooms.get(moved.key)) is not None:
+        room = self._rooms.get(moved.key)
+        if room is not None and not self._is_lost(room, moved, now):
             return room.moved  # its pods are others now: it began with no more than may move
         others = [MoveSet(name, ()) for name in self._under_way()]
         others += (*self.rooms(now), *self.ready(now))

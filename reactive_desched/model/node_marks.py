@@ -18,6 +18,9 @@ from reactive_desched.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCH
 CONSOLIDATING: Final = "reactive-desched/consolidating"
 """The key of our own taint, see `model/consolidation.py`."""
 
+MAKING_ROOM: Final = "reactive-desched/making-room"
+"""The key of our own taint on a node where room is made for a pod that waits: see `app/rooms.py`."""
+
 CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -101,6 +104,9 @@ NODE_MARK_GROUPS: Final = (
                 "the plugins ConsolidateNodes, CustomPriority and KeepNodesFree",
                 PREFER_NO_SCHEDULE,
                 empties=False,
+            ),
+            MAKING_ROOM: NodeMark(
+                "the plugin MakeRoomForPending", PREFER_NO_SCHEDULE, empties=False
             ),
         },
     ),

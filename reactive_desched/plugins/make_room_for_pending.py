@@ -192,7 +192,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         Returns the scope whose limit ended it, and whether the room is being made: it is not where
         a pod was refused before any left.
         """
-        moved = _set_of(waiting, rooms, trial)
+        moved = _set_of(waiting, rooms, trial, self.args.max_moves)
         nodes = sorted({each.node for each in moved.rooms})
         where = moved.node if len(nodes) == 1 else format_count(len(nodes), "node")
         who = str(waiting)
@@ -280,7 +280,7 @@ def _moves_of(rooms: Rooms) -> Iterator[tuple[Pod, int]]:
     return (move for room in rooms for move in room.places)
 
 
-def _set_of(waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial) -> MoveSet:
+def _set_of(waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial, most: int) -> MoveSet:
     """Return the set; its node is that of the first pod that moves."""
     moves = list(_moves_of(rooms))
     return MoveSet(
@@ -288,4 +288,5 @@ def _set_of(waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial) -> MoveSet:
         tuple(each.uid for each, _ in moves),
         rooms=tuple(RoomFor(each.pod.uid, trial.name_of(each.node)) for each in rooms),
         gang=waiting.gang,
+        most=most * len(rooms),
     )

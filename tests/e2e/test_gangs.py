@@ -260,6 +260,7 @@ def test_a_job_of_eight_gets_room_amid_everything_else(
     [
         pytest.param(3, 2, True, id="a pair"),
         pytest.param(11, 8, False, id="eight, and room for seven"),
+        pytest.param(12, 8, True, id="eight, and nothing to spare"),
     ],
 )
 def test_a_gang_of_kubernetes_gets_room_and_is_bound_as_a_whole(
@@ -273,8 +274,8 @@ def test_a_gang_of_kubernetes_gets_room_and_is_bound_as_a_whole(
 ) -> None:
     """Each node has 2 of 8 CPUs free, and each pod of the gang needs 3: one move makes a place.
 
-    What moves takes the CPUs of nodes that no pod of the gang needs. Rooms for eight are lost in
-    some runs: the kube-scheduler takes nominations back whenever the group does not fit by then.
+    What moves takes the CPUs of nodes that no pod of the gang needs. The kube-scheduler takes
+    nominations back whenever the group does not fit by then: the taint keeps the rooms.
     """
     playground.balance = {"MakeRoomForPending": {"wait": "1s"}}
     playground.settings = KEEP

@@ -10,13 +10,15 @@ import trio.testing
 from msgspec.structs import replace
 
 from reactive_desched.api.event import RoomBegun, RoomEnded
-from reactive_desched.app.rooms import AGAIN_S, RETRY_S, Rooms
+from reactive_desched.app.rooms import AGAIN_S, RETRY_S, ROOM_TAINT, Rooms
 from reactive_desched.errors import RequestRejected
-from reactive_desched.gate.move_sets import BOUND_AFTER_S
+from reactive_desched.gate.move_sets import BOUND_AFTER_S, LOST_AFTER_S
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
+from reactive_desched.model.node_marks import MAKING_ROOM
 from reactive_desched.model.objects import Annotations, Node, Pod, PodCondition, PodStatus
 from reactive_desched.model.outcomes import DryRun
+from reactive_desched.model.taints import Taint
 from reactive_desched.plugins.make_room_for_pending import (
     MakeRoomForPendingArgs,
     MakeRoomForPendingPlugin,
@@ -57,8 +59,8 @@ def waits(name: str = "big", cpu: str = "3") -> Pod:
 class MakingRoom(FakeEdgesController):
     """A controller whose nominations come back as the watch would bring them."""
 
-    def __init__(self, *, mode: Mode = ACT, **parts: Any) -> None:
-        args = MakeRoomForPendingArgs(wait=0.0)
+    def __init__(self, *, mode: Mode = ACT, max_moves: int = 3, **parts: Any) -> None:
+        args = MakeRoomForPendingArgs.model_validate({"wait": 0.0, "maxMoves": max_moves})
         super().__init__(MakeRoomForPendingPlugin(args), **{"moves": UNLIMITED_MOVES, **parts})
         self.act_as(mode)
         self.writes: list[tuple[str, str]] = []
@@ -66,7 +68,9 @@ class MakingRoom(FakeEdgesController):
         self._held: tuple[str, ...] = ()
         self.log = RecordingLogger()
         write = None if parts.get("dry_run") else self._nominate
-        self.rooms = Rooms(self.pipeline, self.intent_store, write, self.log)
+        self.taints: list[tuple[str, bool]] = []
+        self.taint_refusal: RequestRejected | None = None
+        self.rooms = Rooms(self.pipeline, self.intent_store, write, self._taint, self.log)
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -102,6 +106,19 @@ class MakingRoom(FakeEdgesController):
         if of.name not in self._held:
             self.nominate(of.uid, name)
         return True
+
+    async def _taint(self, name: str, key: str, taint: Taint | None) -> None:
+        assert key == MAKING_ROOM
+        self.taints.append((name, taint is not None))
+        if self.taint_refusal is not None:
+            raise self.taint_refusal
+        await anyio.lowlevel.checkpoint()
+        info = self.controller.view.node_info(name)
+        assert info is not None
+        assert info.node is not None
+        taints = () if taint is None else (taint,)
+        version = info.node.resource_version + 1
+        self.deliver(replace(info.node, taints=taints, resource_version=version))
 
     async def land(self, gone: str, on: str) -> None:
         """Let an evicted pod end, and its replacement be bound."""
@@ -293,14 +310,14 @@ async def test_a_namespace_whose_pod_was_bound_in_its_room_does_not_rest() -> No
 
 async def test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rests() -> None:
     moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
-    controller = MakingRoom(moves=moves)
+    controller = MakingRoom(moves=moves, max_moves=2)
     controller.sync_and_resume(*CLUSTER, waits())
     async with controller.following():
         await controller.land("a", "n2")
         await controller.land("b", "n2")
         controller.deliver(web("thief", "n1", "500m"))
         await anyio.sleep(30)
-        assert controller.blocking() == {"thief": "OtherSet"}  # no more move than it began with
+        assert controller.blocking() == {"thief": "OtherSet"}  # no more than two may move
         await anyio.sleep(BOUND_AFTER_S)
         assert controller.results == ["begun", "given_up"]
         assert controller.writes[-1] == ("big", "")
@@ -311,6 +328,72 @@ async def test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rest
         await anyio.sleep(300)
 
     assert controller.evicted_names[2:] == ["thief"]
+
+
+async def test_what_takes_the_room_moves_too_as_long_as_so_many_pods_may_move() -> None:
+    controller = MakingRoom()
+    third = small("n3"), web("k3", "n3", "3", owner=None)
+    controller.sync_and_resume(*CLUSTER, *third, waits())
+    async with controller.following():
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        controller.deliver(web("thief", "n1", "500m"))
+        await anyio.sleep(LOST_AFTER_S - 10)
+        assert controller.blocking() == {"thief": "OtherSet"}
+        await anyio.sleep(40)
+        assert controller.evicted_names[2:] == ["thief"]
+        await controller.land("thief", "n3")
+        controller.deliver(web("fourth", "n1", "500m"))
+        await anyio.sleep(60)
+        assert controller.blocking() == {"fourth": "OtherSet"}
+        controller.update("big", node="n1")
+        await anyio.sleep(5)
+
+    assert controller.evicted_names[2:] == ["thief"]
+    assert controller.results == ["begun", "bound"]
+
+
+async def test_the_node_with_the_room_has_a_taint_from_before_the_first_move_to_the_end() -> None:
+    controller = MakingRoom()
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        assert controller.taints == [("n1", True)]
+        assert controller.writes == [("big", "n1")]
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        controller.nominate("big", "")  # as the scheduler does
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        assert controller.taints == [("n1", True)]
+        controller.update("big", node="n1")
+        await anyio.sleep(5)
+
+    assert controller.taints == [("n1", True), ("n1", False)]
+
+
+async def test_a_taint_that_an_earlier_process_left_is_taken_off_where_no_room_is_made() -> None:
+    controller = MakingRoom()
+    left = replace(small("n2"), taints=(ROOM_TAINT,))
+    controller.sync_and_resume(small("n1"), left)
+    async with controller.following():
+        await anyio.sleep(5)
+
+    assert controller.taints == [("n2", False)]
+
+
+async def test_where_taints_are_refused_room_is_made_without_and_a_line_names_the_remedy() -> None:
+    controller = MakingRoom()
+    controller.taint_refusal = RequestRejected("403", retryable=False)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        controller.update("big", node="n1")
+        await anyio.sleep(5)
+
+    text = "the taint of a node with room for a pod that waits cannot be written"
+    [line] = controller.log.values_of(text)
+    assert "deploy/room/rbac.yaml" in line["remedy"]
+    assert controller.results == ["begun", "bound"]
 
 
 async def test_one_room_is_made_after_the_other() -> None:

@@ -313,7 +313,7 @@ class Life:
                 parts = self.pipeline, self._recorder
                 writes = partial(write_taint, requests), partial(nominate, requests)
                 tasks.start_soon(Consolidation(*parts, writes[0], world.log, self.notes).run)
-                tasks.start_soon(Rooms(*parts, writes[1], world.log).run)
+                tasks.start_soon(Rooms(*parts, writes[1], writes[0], world.log).run)
 
     def _migration(self, migrations: Migrations) -> MigrationRunner:
         """Build what writes migration jobs, on requests of which some go wrong."""

@@ -1,10 +1,12 @@
-"""The nodes with the taint of a set that has begun, or is to, and those that have lost it."""
+"""The nodes with a taint of a set that has begun, or is to, and those that have lost it."""
 
 from collections.abc import Collection, Hashable
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import NodeChange
 from reactive_desched.model.consolidation import PLANNED, consolidation_of
+from reactive_desched.model.node_marks import MAKING_ROOM
+from reactive_desched.model.objects import Node
 
 
 class ConsolidatingTaintGone(NodeChange, frozen=True, gc=False):
@@ -12,7 +14,10 @@ class ConsolidatingTaintGone(NodeChange, frozen=True, gc=False):
 
 
 class ConsolidatedNodes(Index):
-    """The names of the nodes whose sets have begun, and of those planned; ready or not."""
+    """The names of the nodes whose sets have begun, of those planned, and of those with a room.
+
+    The nodes are ready or not.
+    """
 
     announces = (ConsolidatingTaintGone,)
 
@@ -20,9 +25,10 @@ class ConsolidatedNodes(Index):
         super().__init__(cluster, args)
         self._names: set[str] = set()
         self._planned: set[str] = set()
+        self._with_room: set[str] = set()
         for info in cluster.node_infos():
             if info.node is not None:
-                self._add(info.name, consolidation_of(info.node))
+                self._add(info.node)
 
     @property
     def names(self) -> Collection[str]:
@@ -34,6 +40,11 @@ class ConsolidatedNodes(Index):
         """The nodes that are to be emptied after another, as they are now."""
         return self._planned
 
+    @property
+    def with_room(self) -> Collection[str]:
+        """The nodes on which room is made for pods that wait, by their taint, as they are now."""
+        return self._with_room
+
     def on_node(
         self, old: NodeState | None, new: NodeState | None
     ) -> tuple[ConsolidatingTaintGone, ...]:
@@ -44,15 +55,18 @@ class ConsolidatedNodes(Index):
         had_begun = name in self._names
         self._names.discard(name)
         self._planned.discard(name)
-        value = None if new is None else consolidation_of(new.node)
-        self._add(name, value)
+        self._with_room.discard(name)
+        if new is not None:
+            self._add(new.node)
         is_gone = had_begun and new is not None and name not in self._names
         return (ConsolidatingTaintGone(name),) if is_gone else ()
 
     def answers(self) -> object:
         """Return the names."""
-        return self._names, self._planned
+        return self._names, self._planned, self._with_room
 
-    def _add(self, name: str, value: str | None) -> None:
-        if value is not None:
-            (self._planned if value == PLANNED else self._names).add(name)
+    def _add(self, node: Node) -> None:
+        if (value := consolidation_of(node)) is not None:
+            (self._planned if value == PLANNED else self._names).add(node.name)
+        if any(taint.key == MAKING_ROOM for taint in node.taints):
+            self._with_room.add(node.name)
