@@ -31,8 +31,8 @@ class MoveSet(Struct, frozen=True, gc=False):
     """Pods whose moves are worth it only together: all those that have to leave a node.
 
     They leave it so that it can be removed, or to make `rooms`: for one pod that waits, on `node`,
-    or for those of a `gang`, also on other nodes; `most` pods at most move for these rooms, those of
-    earlier sets counted. `empty` are nodes that are empty already, and are to take none of them.
+    or for those of a `gang`, also on other nodes; `most` pods at most move for these rooms, those
+    of earlier sets counted. `empty` are nodes that are empty already, and are to take none.
     """
 
     node: str

@@ -19,7 +19,7 @@ CONSOLIDATING: Final = "reactive-desched/consolidating"
 """The key of our own taint, see `model/consolidation.py`."""
 
 MAKING_ROOM: Final = "reactive-desched/making-room"
-"""The key of our own taint on a node where room is made for a pod that waits: see `app/rooms.py`."""
+"""The key of our own taint on a node where room is made for a pod, see `app/rooms.py`."""
 
 CORDON: Final = "node.kubernetes.io/unschedulable"
 
