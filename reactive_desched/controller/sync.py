@@ -54,6 +54,8 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
 
     def reuse(self, obj: ClusterObject, /) -> ClusterObject:
         """Return the object of the state where it equals this one of a new list."""
+        if not self._is_listed:  # there is none yet
+            return obj
         held = self._get(obj.key)
         return held if held is not None and held == obj else obj
 

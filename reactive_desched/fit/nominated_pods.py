@@ -66,6 +66,6 @@ def outranked_by(pod: Pod, nominated: Pod) -> bool:
 
 def _nominated_node(pod: Pod | None) -> str:
     """Return the node that a pod waits for; empty for none."""
-    if pod is None or pod.is_terminating or not pod.is_pending:
+    if pod is None or not (node := pod.status.nominated_node):
         return ""
-    return pod.status.nominated_node
+    return "" if pod.is_terminating or not pod.is_pending else node

@@ -440,8 +440,10 @@ def test_that_measured_use_is_missing_is_reported_where_a_plugin_reads_it() -> N
 def test_an_object_of_a_new_list_that_did_not_change_is_held_once() -> None:
     bench = Bench()
     pods, first, web = bench.handlers["pods"], pod("web", on="n1"), pod("api", on="n1")
+    pods.begin_replace()
     for each in (first, web):
         pods.upsert(each)
+    pods.end_replace()
 
     listed = pods.reuse(copied(first))
 

@@ -109,9 +109,11 @@ class Gangs(Index):
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, began to terminate, or has another group."""
-        was, now = (None if pod is None else gang_of(pod) for pod in (old, new))
-        if was is not now:
-            self._count(was, now)
+        was = None if old is None else gang_of(old)
+        now = None if new is None else gang_of(new)
+        if was is now:  # of no gang, as most pods are
+            return ()
+        self._count(was, now)
         before = was if old is not None and _runs(old) else None
         after = now if new is not None and _runs(new) else None
         if before == after:

@@ -1,6 +1,7 @@
 """Pods: what the plugins judge; pods of one template share whatever they have in common."""
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Raw, field
@@ -335,7 +336,7 @@ POD: Final = WatchedKind(
     make_reader=lambda tables: PodReader(tables).read,
     large_parts=_LARGE_PARTS,
     mark_unread=_mark_unread,
-    unread_of=lambda pod: pod.spec.unread,
+    unread_of=attrgetter("spec.unread"),
     make_update_reader=lambda tables: PodReader(tables).read_update,
     read_for="what the plugins judge",
 )

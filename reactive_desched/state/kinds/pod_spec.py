@@ -535,7 +535,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.overhead,
         parts.resources,
         parts.resource_claims,
-        b"yields" if _never_preempts(parts) else b"",
+        parts.preemption_policy,
         b"users" if _shares_network_with_own_users(parts) else b"",
         parts.restart_policy,
         parts.scheduling_group,
