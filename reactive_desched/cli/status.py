@@ -227,7 +227,7 @@ class StatusScreen:
 
             yield from align([GROUP_COLUMNS, *rows[:MAX_ROWS]], width=self._layout.width)
             if len(rows) > MAX_ROWS:
-                yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
+                yield f"  {and_more(len(rows) - MAX_ROWS, 'row')} (-o json lists them)"
         else:
             yield from self._line("waiting", "none")
         for each in pending["flapping"]:
@@ -307,7 +307,7 @@ class StatusScreen:
         yield self._layout.styled(BOLD, f"{title}: {count}" if count else title)
         yield from align([header, *rows[:MAX_ROWS]], width=self._layout.width)
         if len(rows) > MAX_ROWS:
-            yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
+            yield f"  {and_more(len(rows) - MAX_ROWS, 'row')} (-o json lists them)"
 
     def _calendar(self, each: Answer) -> str:
         """Say how old a calendar is, which process read it, and its problem."""

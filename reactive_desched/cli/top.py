@@ -74,6 +74,6 @@ def _screen(controller: controller_client.ControllerClient) -> "Text":
     if len(lines) > height:
         lines = [
             *lines[: height - 1],
-            f"{and_more(len(lines) - height + 1, 'lines')}: see `status`",
+            f"{and_more(len(lines) - height + 1, 'line')}: see `status`",
         ]
     return Text.from_ansi("\n".join(lines))

@@ -195,7 +195,7 @@ def _warnings(period: RecordedPeriod) -> Iterator[str]:
         )
     if more := gaps[_MAX_GAPS:]:
         length = format_duration(sum(ends - begins for begins, ends in more))
-        yield f"{and_more(len(more), 'gaps')}, {length} in all; -o json has all of them"
+        yield f"{and_more(len(more), 'gap')}, {length} in all; -o json has all of them"
     if period.damages:
         yield (
             f"the recording is damaged in {len(period.damages)} places, first in"

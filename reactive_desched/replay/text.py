@@ -57,7 +57,7 @@ def _gap_lines(gaps: Sequence[tuple[float, float]]) -> Iterator[str]:
         length = format_duration(ends_s - begins_s)
         yield f"a gap       {format_second(begins_s)} to {format_second(ends_s)}, {length}"
     if more := gaps[MAX_GAPS:]:
-        yield f"            {and_more(len(more), 'gaps')}: see -o json"
+        yield f"            {and_more(len(more), 'gap')}: see -o json"
 
 
 def _answer(report: ReplayReport) -> str:

@@ -44,8 +44,8 @@ def format_ordinal(number: int) -> str:
 
 
 def and_more(count: int, what: str = "") -> str:
-    """Say of a list how many more there are, or more of what: and 12 more, and 12 more rows."""
-    return f"and {count:,} more{what and f' {what}'}"
+    """Say of a list how many more there are, or more of what: and 12 more, and 1 more row."""
+    return "and " + (format_count(count, f"more {what}") if what else f"{count:,} more")
 
 
 def share(part: int, whole: int) -> str:

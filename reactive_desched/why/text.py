@@ -210,7 +210,7 @@ class _Text:
         ]
         yield from self._table(f"pods, {counts or 'none'}", rows if answer["pods"] else [])
         if (more := answer["total"] - len(answer["pods"])) > 0:
-            yield f"  {and_more(more, 'pods')}"
+            yield f"  {and_more(more, 'pod')}"
 
     def _table(self, title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield ""

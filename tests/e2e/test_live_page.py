@@ -1,6 +1,7 @@
 """The live page of a controller, in a real browser, while the controller is killed beneath it."""
 
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,7 @@ from tests.support.simulator_process import (
     simulator,
     taint_settings,
 )
+from tests.support.syntax import PACKAGE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -378,3 +380,21 @@ async def test_what_is_held_has_its_next_look_after_a_time(page: BrowserTab) -> 
         "at a change",
         "stays",
     ]
+
+
+async def test_an_eviction_whose_change_names_no_object_has_what_was_found(
+    chromium: Path, tmp_path: Path
+) -> None:
+    script = (PACKAGE / "web" / "ui" / "app.js").read_text(encoding="utf-8")
+    change_of = re.search(r"^function changeOf.*?^}", script, re.MULTILINE | re.DOTALL)
+    assert change_of is not None
+    found = {"message": "no gpu"}
+    changes = ("Resynced", ""), ("MoveEnded", ""), ("NodeTaintsChanged", "node n1")
+    evicted = [{"trigger": {"change": a, "object": b}, "why": found} for a, b in changes]
+
+    async with browser(chromium, tmp_path / "chromium.log") as tab:
+        assert await tab.evaluate(f"{json.dumps(evicted)}.map({change_of[0]})") == [
+            "found at a look at everything: no gpu",
+            "MoveEnded: no gpu",
+            "NodeTaintsChanged node n1",
+        ]

@@ -30,7 +30,12 @@ def test_once_is_a_word_and_further_times_are_counted(count: int, often: str) ->
 
 @pytest.mark.parametrize(
     ("count", "what", "text"),
-    [(1, "", "and 1 more"), (1200, "", "and 1,200 more"), (12, "rows", "and 12 more rows")],
+    [
+        (1, "", "and 1 more"),
+        (1200, "", "and 1,200 more"),
+        (12, "row", "and 12 more rows"),
+        (1, "row", "and 1 more row"),
+    ],
 )
 def test_a_list_that_is_cut_counts_the_others(count: int, what: str, text: str) -> None:
     assert and_more(count, what) == text

@@ -378,9 +378,10 @@ function replacementOf({ followUp }) {
   return `${where}${ready}${findingHolds ? "; the finding holds there, too" : ""}`;
 }
 
-// A start or a reload looks at everything: what is wrong then says more than that it did.
+// A change that names no object, such as a start or the end of a move, says less than what is wrong then.
 function changeOf({ trigger, why }) {
-  return trigger.change === "Resynced" ? `found at a look at everything: ${why.message}` : `${trigger.change} ${trigger.object}`;
+  if (trigger.object) return `${trigger.change} ${trigger.object}`;
+  return `${trigger.change === "Resynced" ? "found at a look at everything" : trigger.change}: ${why.message}`;
 }
 
 let showsAll = false;
