@@ -56,11 +56,12 @@ async def test_an_event_that_is_refused_for_itself_is_a_dead_letter_and_the_queu
     assert_complete(await read_topic(kafka, "one", 1), one_lane.entries, without=(1,))
 
 
+@pytest.mark.parametrize("error", [32, 44, 87], ids=["timestamp", "policy", "invalid record"])
 async def test_the_one_event_that_is_refused_is_found_in_its_batch(
-    kafka: MockKafka, one_lane: KafkaPipeline
+    kafka: MockKafka, one_lane: KafkaPipeline, error: int
 ) -> None:
     """Eight; four are taken, the next four not; two are not; one is taken, the next is not."""
-    kafka.fail_requests(PRODUCE, 32, 0, 32, 32, 0, 32)
+    kafka.fail_requests(PRODUCE, error, 0, error, error, 0, error)
     one_lane.record(8)
     await one_lane.run_until_delivered()
 
