@@ -18,7 +18,7 @@ from reactive_desched.app.components import Components, build_components
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.evaluating import Evaluating
 from reactive_desched.app.futile import FutileMoves
-from reactive_desched.app.gc import freeze_gc_after_sync
+from reactive_desched.app.gc import freeze_gc_after_sync, keep_young_objects_few
 from reactive_desched.app.health import add_credential_check, add_recording_check, add_sink_check
 from reactive_desched.app.input_notes import NotedConfigurable
 from reactive_desched.app.operator import build_operator
@@ -333,6 +333,7 @@ def _start_tasks(
     # event loop -> /livez
     tasks.start_soon(parts.pulse.run)
     tasks.start_soon(freeze_gc_after_sync, controller, parts.interned)
+    tasks.start_soon(keep_young_objects_few, pipeline.worker)
 
 
 async def _drain(pipeline: Pipeline, limit_s: float) -> None:

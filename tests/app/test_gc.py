@@ -9,9 +9,12 @@ import trio.testing
 
 from reactive_desched.app.gc import (
     FIRST_PASS_S,
+    QUESTIONS_PER_COLLECTION,
     SWEEP_BATCH_SIZE,
     SWEEP_INTERVAL_S,
     TRIM_INTERVAL_S,
+    YoungObjects,
+    keep_young_objects_few,
     trim_heap,
 )
 from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
@@ -210,3 +213,37 @@ async def test_the_collector_works_again_when_the_first_picture_never_came() -> 
         group.cancel_scope.cancel()
 
     assert gc.isenabled()
+
+
+async def test_what_decisions_replace_is_collected_while_it_is_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collected: list[int] = []
+    young = YoungObjects(collected.append)
+    for _ in range(6):
+        young.worked(0.0, QUESTIONS_PER_COLLECTION)
+    assert collected == [0, 0, 1, 0, 0, 1]
+
+    collected.clear()
+    for _ in range(QUESTIONS_PER_COLLECTION):  # slices at whose end nothing was due
+        young.worked(0.0, 0)
+    assert collected == [0]
+
+    monkeypatch.setattr(gc, "isenabled", lambda: False)  # as until the first pass is over
+    young.worked(0.0, QUESTIONS_PER_COLLECTION)
+    assert collected == [0]
+
+
+async def test_a_worker_that_decides_has_its_young_objects_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slices: list[float] = []
+    monkeypatch.setattr(YoungObjects, "worked", lambda _, now, __: slices.append(now))
+    flow = whole_flow()
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_young_objects_few, flow.pipeline.worker)
+        await anyio.sleep(1)
+        flow.sync_and_resume(node("n1", "gpu:NoSchedule"), pod("web", on="n1"))
+        await anyio.sleep(5)
+        group.cancel_scope.cancel()
+    assert slices
