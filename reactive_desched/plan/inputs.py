@@ -50,6 +50,7 @@ from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     PLAN_RESOURCES,
     PODS,
+    RESERVATION_RESOURCES,
     RESOURCES,
     USAGE_RESOURCES,
 )
@@ -413,6 +414,7 @@ def _read_where_asked(options: PlanOptions, configuration: Configuration) -> fro
     found: frozenset[str] = frozenset()
     if reads_jobs(options, configuration):
         found |= MIGRATION_RESOURCES
+        found |= RESERVATION_RESOURCES if _counts_reservations(options, configuration) else set()
     if options.mode is PlanMode.RUN and configuration.controller_schedulers.watches_devices:
         found |= DEVICE_RESOURCES
     if options.mode is PlanMode.RUN:
@@ -427,10 +429,18 @@ def reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
     return configuration.written.migration is not None
 
 
+def _counts_reservations(options: PlanOptions, configuration: Configuration) -> bool:
+    """Say whether node fit counts the room that Reservations keep, as the controller's does."""
+    migration = configuration.controller.migration
+    if options.mode is not PlanMode.RUN or migration is None:
+        return False
+    return bool(migration.scheduler_names)
+
+
 def _optional(mode: PlanMode, configuration: Configuration) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
     if mode is PlanMode.RUN:
-        asked = MIGRATION_RESOURCES | DEVICE_RESOURCES | GANG_RESOURCES
+        asked = MIGRATION_RESOURCES | RESERVATION_RESOURCES | DEVICE_RESOURCES | GANG_RESOURCES
         return OPTIONAL_RESOURCES | asked | unasked_kinds(configuration)
     unasked = unasked_in_sweep(
         configuration.policy, fits_as_scheduler=mode.node_fit(configuration) == SCHEDULER

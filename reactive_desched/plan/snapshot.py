@@ -15,6 +15,7 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.model.migration_jobs import RESOURCE, MigrationJob
 from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.pod_groups import systems_of
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.usage import NodeUsage, source_kind
 from reactive_desched.plan.defaults import (
     with_default_namespace,
@@ -139,16 +140,26 @@ class Snapshot(Struct, frozen=True, gc=False):
         return state
 
     def load_into(self, state: ClusterState) -> None:
-        """Put the objects into a state; a resource that was not given counts as unreadable."""
+        """Put the objects into a state; a resource that was not given counts as unreadable.
+
+        Without the places that this program keeps for pods: a preview of a snapshot lets those
+        pods move without one, and each would count twice.
+        """
         for resource in (
             *(each for each in _MAY_BE_LEFT_OUT if not self.objects.get(each)),
             *self.forbidden,
         ):
             state.set_readable(resource, readable=False)
         for resource in WATCHED_KINDS:
-            state.load(self.objects.get(resource, ()))
+            state.load(_without_own_places(self.objects.get(resource, ())))
         for sample in self.samples:
             state.upsert(sample)
+
+
+def _without_own_places(objects: Sequence[ClusterObject]) -> Sequence[ClusterObject]:
+    if not objects or not isinstance(objects[0], Reservation):
+        return objects
+    return [each for each in objects if not (isinstance(each, Reservation) and each.is_ours)]
 
 
 class SnapshotBuilder:

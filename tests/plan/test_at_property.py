@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,6 +37,7 @@ from reactive_desched.why.offline import explain
 from tests.safety.story import SET_ACTIONS, STEADY, play_story
 from tests.safety.world import World
 from tests.support.recorded_cluster import holding
+from tests.support.sim_world import workload
 
 NEVER_AGAIN_S = 0.00037
 """Nothing else happens at a moment that is so much later than another."""
@@ -134,8 +136,7 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
 SETS_CALMLY = tuple(each for each in SET_ACTIONS if "clock" not in each)
 
 
-@pytest.mark.parametrize("seed", [10, 21])
-def test_so_is_one_while_pods_move_as_sets(seed: int, tmp_path: Path) -> None:
+def test_so_is_one_while_pods_move_as_sets(tmp_path: Path) -> None:
     asked: list[Asked] = []
     seen: set[str | None] = set()
 
@@ -146,11 +147,47 @@ def test_so_is_one_while_pods_move_as_sets(seed: int, tmp_path: Path) -> None:
             seen.update(map(consolidation_of, world.life.controller.state.store(Node)))
 
     play_story(
-        Random(seed), tmp_path, steps=20, records=True, actions=SETS_CALMLY, after_step=after_step
+        Random(10), tmp_path, steps=20, records=True, actions=SETS_CALMLY, after_step=after_step
     )
 
     assert answered_again(asked, tmp_path) > 3
     assert seen >= {EMPTYING, EMPTY}
+
+
+def make_pods(world: World, name: str, count: int, cpu: str) -> None:
+    """Create a Deployment."""
+    metadata, spec = {"name": name, "namespace": "jobs"}, workload(name, count, cpu=cpu)
+    world.store.create("deployments", {"metadata": metadata, "spec": spec})
+
+
+def test_so_is_one_at_which_room_is_made_for_a_pod(tmp_path: Path) -> None:
+    """Each node has a pod that takes most of what is left there, and then a large one waits."""
+    asked: list[Asked] = []
+    steps = count()
+
+    async def after_step(world: World) -> None:
+        match next(steps):
+            case 0:
+                make_pods(world, "filler", len(world.store.list("nodes")), "1500m")
+                await anyio.sleep(30)
+            case 1:
+                make_pods(world, "big", 1, "3000m")
+            case _:
+                pass
+        for _ in range(8):
+            await anyio.sleep(1)
+            if (
+                world.life is not None
+                and not asked
+                and any(pod.status.nominated_node for pod in world.life.controller.state.store(Pod))
+            ):
+                await ask(world, asked)
+
+    actions = ("wait", "wait", "taint", "untaint", "scale")
+    play_story(Random(84), tmp_path, steps=5, records=True, actions=actions, after_step=after_step)
+
+    assert any(pod.status.nominated_node for pod in asked[0].pods)
+    assert answered_again(asked, tmp_path) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
