@@ -51,8 +51,6 @@ MAX_UPDATE_INTERVAL_S: Final = 1.0
 
 _NOW: Final = -inf
 
-_ZONE_RELEASE: Final = "by itself, once more of its nodes are Ready"
-
 MAX_NOTICES: Final = 1000
 """Notices kept until they are taken; beyond that the oldest is dropped."""
 
@@ -289,7 +287,7 @@ class Brakes:
             scope, release = self.pending.scope, self.pending.release_text
             until = self.pending.release_at
         else:
-            release, scope = _ZONE_RELEASE, self.zones.scope
+            scope, release = self.zones.scope, self.zones.release_text
         until_s = None if until is None else until + wall_offset_s
         return BrakeState(name, scope, message, since_s, release, until_s, is_least=True)
 

@@ -104,6 +104,14 @@ class ZoneBrake(EvictionParticipant):
             )
         return f"no node of any zone is Ready {zones}"
 
+    @property
+    def release_text(self) -> str:
+        """Say how it ends: where Ready nodes count as sick, once they are well."""
+        statuses = () if self._health is None else self._health.disrupted.values()
+        sick = any(status.sick for status in statuses)
+        well = " without the conditions that the policy names" if sick else ""
+        return f"by itself, once more of its nodes are Ready{well}"
+
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse a pod of a disrupted zone; where evictions are slowed it waits in a queue."""
         return self._ask(finding, now, waits=True)

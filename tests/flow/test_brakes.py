@@ -156,6 +156,8 @@ async def test_a_zone_where_many_nodes_are_sick_at_once_is_left_alone(golden: Go
         assert reasons(flow)["wa"] == ZONE_DISRUPTED.code
         messages = [getattr(e.decision, "message", "") for e in flow.observer.evaluations]
         assert next(filter(None, messages)) == golden()
+        [brake] = flow.pipeline.description.brake_states()
+        assert brake.release == golden("it ends once nodes are well")
 
         flow.deliver(sick(a[2], "False"))
         await anyio.sleep(1)
