@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +22,9 @@ NODES = "/api/v1/nodes"
 class Client:
     """Speaks to the server as bytes on a socket."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._address = address
+    def __init__(self, server: LoadServer, port: int) -> None:
+        self._watchers = server.stage.watchers
+        self._address = ("127.0.0.1", port)
 
     def send(self, method: str, target: str, body: bytes = b"") -> socket.socket:
         sock = socket.create_connection(self._address, timeout=10)
@@ -54,8 +56,15 @@ class Client:
                 return
 
     def watch(self, path: str, count: int, since: int | str = "") -> Iterator[dict[str, Any]]:
-        target = f"{path}?watch=true&timeoutSeconds=60&resourceVersion={since}"
-        with self.send("GET", target) as sock:
+        """Begin a watch, which gets whatever happens from now on, and return its events."""
+        before = list(self._watchers[path])
+        sock = self.send("GET", f"{path}?watch=true&timeoutSeconds=60&resourceVersion={since}")
+        while not since and self._watchers[path] == before:
+            time.sleep(0.001)  # one without a version gets only what comes once it is there
+        return self._events(sock, count)
+
+    def _events(self, sock: socket.socket, count: int) -> Iterator[dict[str, Any]]:
+        with sock:
             data = b""
             while len(data) < len(WATCH_HEAD):
                 data += sock.recv(len(WATCH_HEAD) - len(data))
@@ -80,7 +89,7 @@ def listening(server: LoadServer) -> Iterator[Listener]:
 @pytest.fixture
 def client(server: LoadServer) -> Iterator[Client]:
     with listening(server) as listener:
-        yield Client(("127.0.0.1", listener.port))
+        yield Client(server, listener.port)
 
 
 @pytest.mark.parametrize("limit", [7, 100, 500, 0])
@@ -118,7 +127,7 @@ def test_a_list_in_chunks_is_the_same_list(server: LoadServer) -> None:
     chunked = LoadServer(server.stage, chunked=True)
     with (
         listening(chunked) as listener,
-        Client(("127.0.0.1", listener.port)).send("GET", f"{NODES}?limit=3") as sock,
+        Client(chunked, listener.port).send("GET", f"{NODES}?limit=3") as sock,
     ):
         data = b""
         while not data.endswith(LAST_CHUNK):
@@ -135,10 +144,8 @@ def test_what_was_sent_is_in_later_lists(client: Client, script: str) -> None:
     path = NODES if script in ("flap", "probe") else PODS
     _, count = client.ask(f"/bench/prepare?script={script}&count=5", "POST")
     events = client.watch(path, count)
-    played = threading.Timer(0.05, client.ask, ("/bench/play?pace=100", "POST"))
-    played.start()
+    client.ask("/bench/play?pace=100", "POST")
     received = [next(events)["object"] for _ in range(count)]
-    played.join()
 
     _, answer = client.ask(path)
 
@@ -186,12 +193,10 @@ def test_two_scripts_of_one_resource_that_play_at_once_are_one_line_of_versions(
     for script, slot in (("status", "beside"), ("bound", "main")):
         client.ask(f"/bench/prepare?script={script}&count=20&slot={slot}", "POST")
     events = client.watch(PODS, 40)
-    played = threading.Timer(0.05, play, (client, "main", "beside"))
-    played.start()
+    play(client, "main", "beside")
 
     received = [version(next(events)["object"]) for _ in range(40)]
 
-    played.join()
     assert received == sorted(set(received))
 
 
@@ -234,22 +239,18 @@ def test_an_evicted_pod_is_gone_from_lists_once_it_is_deleted(client: Client) ->
 
 def test_an_expired_watch_ends_with_the_error_that_demands_a_new_list(client: Client) -> None:
     events = client.watch(PODS, 2)
-    played = threading.Timer(0.05, client.ask, (f"/bench/expire?path={PODS}", "POST"))
-    played.start()
+    client.ask(f"/bench/expire?path={PODS}", "POST")
 
     received = list(events)
 
-    played.join()
     assert [event["object"]["code"] for event in received] == [410]
 
 
 def test_a_watch_begins_with_what_came_after_the_version_that_it_names(client: Client) -> None:
     events = client.watch(PODS, 3)
     client.ask("/bench/prepare?script=status&count=3", "POST")
-    played = threading.Timer(0.05, play, (client, ""))
-    played.start()
+    play(client, "")
     first, *others = (version(next(events)["object"]) for _ in range(3))
-    played.join()
 
     again = client.watch(PODS, 2, since=first)
 
@@ -272,11 +273,8 @@ def test_a_watch_that_begins_before_what_is_kept_has_to_list_again(
 def sent_versions(client: Client, count: int) -> list[int]:
     client.ask(f"/bench/prepare?script=status&count={count}", "POST")
     events = client.watch(PODS, count)
-    played = threading.Timer(0.05, play, (client, ""))
-    played.start()
-    versions = [version(next(events)["object"]) for _ in range(count)]
-    played.join()
-    return versions
+    play(client, "")
+    return [version(next(events)["object"]) for _ in range(count)]
 
 
 def test_a_connection_serves_on_after_its_watch_has_ended(client: Client) -> None:
@@ -307,7 +305,7 @@ def test_an_interrupted_server_cuts_every_connection_and_comes_back_on_the_same_
     server: LoadServer,
 ) -> None:
     with listening(server) as listener:
-        client = Client(("127.0.0.1", listener.port))
+        client = Client(server, listener.port)
         with client.send("GET", f"{PODS}?watch=true") as watch:
             assert watch.recv(len(WATCH_HEAD)) == WATCH_HEAD
             interrupted = threading.Thread(target=listener.interrupt, args=(0.5,))
