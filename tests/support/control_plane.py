@@ -34,6 +34,8 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
+STARTS_S = 180
+"""So long a part of it may take to start on a busy machine; one that has ended is found at once."""
 PACKING = "packing"  # the name of a second scheduler, which fills nodes up
 FEWER_FILTERS = "fewer-filters"
 ADDED_AFFINITY = "added-affinity"
@@ -312,7 +314,7 @@ class ControlPlane:
         try:
             self._write_files()
             self._start("etcd", self._etcd_arguments())
-            wait_until(self._etcd_answers, within_s=60, what="etcd answers")
+            wait_until(self._etcd_answers, within_s=STARTS_S, what="etcd answers")
             self.start_api_server()
         except BaseException:
             self.stop()
@@ -359,7 +361,7 @@ class ControlPlane:
         Those start afresh: left alone, their back-off after an outage costs a test a minute.
         """
         self._start("kube-apiserver", self._api_server_arguments())
-        wait_until(self._api_server_ready, within_s=60, what="the API server is ready")
+        wait_until(self._api_server_ready, within_s=STARTS_S, what="the API server is ready")
         self._start("kube-controller-manager", self._controller_manager_arguments())
         self._start("kube-scheduler", self._scheduler_arguments())
         self._start("kwok", self._kwok_arguments())
