@@ -14,8 +14,16 @@ from reactive_desched.controller.asked_evaluations import AskedEvaluation
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording import recorder
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.items import Item, NodeSeen, ObjectFound
+from reactive_desched.recording.items import (
+    Item,
+    NodeSeen,
+    ObjectChanged,
+    ObjectFound,
+    PictureBegun,
+    PictureEnded,
+)
 from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.recording.segments import ignore_damage, recording_paths
@@ -230,6 +238,38 @@ def test_a_process_that_had_one_list_after_the_other_is_decided_the_same_again(
 
     assert report.equal > 2
     assert report.differences == ()
+
+
+@pytest.mark.parametrize("lists_in_turn", [False, True])
+@pytest.mark.parametrize("seed", [30, 46, 52])
+def test_what_changes_while_the_first_picture_is_written_is_decided_the_same_again(
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    lists_in_turn: bool,
+) -> None:
+    """It takes a while where the cluster is large: here each object has a slice of its own."""
+    slices = {"_SLICE_S": 0.0, "_NOTES_PER_LOOK": 1, "_PAUSE_S": 0.3}
+    for name, value in slices.items():
+        monkeypatch.setattr(recorder, name, value)
+    how: dict[str, Any] = {"records": True, "actions": UNBROKEN, "lists_in_turn": lists_in_turn}
+    play_story(Random(seed), tmp_path, steps=15, **how)
+
+    expect_the_same(replayed(tmp_path))
+    assert changes_in_first_pictures(tmp_path) > 20
+
+
+def changes_in_first_pictures(folder: Path) -> int:
+    """Count the changes that stand within pictures which continue nothing."""
+    changes, is_in_one = 0, False
+    for item in read_items(recording_paths(folder / RECORDING_FOLDER), ignore_damage):
+        if isinstance(item, PictureBegun):
+            is_in_one = not item.is_continued
+        elif isinstance(item, PictureEnded):
+            is_in_one = False
+        changes += is_in_one and isinstance(item, ObjectChanged)
+    return changes
 
 
 @pytest.mark.parametrize(("seed", "takes_over"), [(1001, False), (2, True), (12, True)])
