@@ -208,7 +208,7 @@ async def watch_while_followed(
     few API servers serve the PodGroups of each system.
     """
     while True:
-        reflector.stop()
+        await reflector.stop()
         while not followed():
             await clock.sleep(CHECK_INTERVAL_S)
         await run_while(followed, clock, reflector.run)

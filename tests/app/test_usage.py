@@ -314,7 +314,7 @@ class CountedReflector:
         finally:
             self.is_running = False
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         assert not self.is_running
 
 

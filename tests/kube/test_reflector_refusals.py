@@ -70,7 +70,7 @@ async def test_a_stopped_reflector_has_no_objects_and_lists_anew_when_it_runs_ag
         await mirror.wait_until_fresh()
     reflector = mirror.reflector
     assert reflector is not None
-    reflector.stop()
+    await reflector.stop()
     assert (mirror.handler.objects, synced(mirror)) == ({}, [])
 
     api.put("b", "2")

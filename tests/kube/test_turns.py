@@ -311,3 +311,25 @@ async def test_a_new_list_is_emptied_as_it_is_stored_and_what_it_lacks_is_remove
     assert all(count <= 2_000 - number for number, count in enumerate(left, 1))
     assert not listed
     assert loop.most_in_a_turn <= 20  # of a tenth of a millisecond each
+
+
+async def test_what_nothing_needs_any_more_is_dropped_in_turns(
+    session: Session, clock: ManualClock
+) -> None:
+    loop = Loop()
+
+    class Dear(RecordingEventHandler):
+        def remove_unlisted(self) -> Iterator[None]:
+            for _ in range(500):
+                loop.done += 1
+                clock.advance(0.000_1)
+                yield
+
+    reflector: Reflector[FakeObject] = Reflector(session, FakeCodec(), Dear(), clock=clock)
+    async with anyio.create_task_group() as others:
+        others.start_soon(loop.watch)
+        await reflector.stop()
+        others.cancel_scope.cancel()
+
+    assert loop.done == 500
+    assert loop.most_in_a_turn <= 20  # of a tenth of a millisecond each

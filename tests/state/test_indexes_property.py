@@ -67,6 +67,7 @@ from reactive_desched.model.pod_groups import (
     GroupRule,
     KubernetesWorkload,
     PodGroup,
+    with_rule,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.model.taints import Taint
@@ -105,6 +106,7 @@ INDEXES = sorted(
 MIDDLING = (("cpu", 20.0), ("example.com/gpu", 50.0), ("pods", 40.0))
 FEW = (("cpu", 10.0), ("memory", 5.0))
 KeyT = TypeVar("KeyT", bound=Hashable)
+MemberT = TypeVar("MemberT", bound=Hashable)
 ARGS: dict[type[Index], tuple[Hashable, ...]] = {
     NodeUtilization: (
         SpreadRule(MIDDLING, MIDDLING),
@@ -481,10 +483,10 @@ steps = st.builds(
 )
 
 
-def _group(pairs: Iterable[tuple[KeyT, str]]) -> dict[KeyT, set[str]]:
-    found: dict[KeyT, set[str]] = {}
-    for key, uid in pairs:
-        found.setdefault(key, set()).add(uid)
+def _group(pairs: Iterable[tuple[KeyT, MemberT]]) -> dict[KeyT, set[MemberT]]:
+    found: dict[KeyT, set[MemberT]] = {}
+    for key, member in pairs:
+        found.setdefault(key, set()).add(member)
     return found
 
 
@@ -527,6 +529,14 @@ EXPECTED[Gangs] = lambda state: (
         (found, p.uid)
         for p in state.store(Pod)
         if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
+    ),
+    _group(
+        (with_rule(found), found)
+        for p in state.store(Pod)
+        if p.is_active
+        and p.deletion_s is None
+        and (found := gang_of(p)) is not None
+        and with_rule(found) != found
     ),
     Counter(found.system for p in state.store(Pod) if (found := gang_of(p)) is not None),
     {

@@ -36,7 +36,7 @@ from reactive_desched.kube.watch.resume import (
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.silence import LIVE, LateWatches, SilenceCheck
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
-from reactive_desched.kube.watch.yielding import Yielder
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -238,9 +238,10 @@ class Reflector(WatchEventHandler[T]):
                 recoveries = self._probe.recoveries
             await self._recover(ending, recoveries)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Drop the objects, after `run` was cancelled; the next `run` lists the resource again."""
         self._store.begin_replace()
+        await self._remove_unlisted(self._settings.relist.yield_policy)
         self._store.end_replace()
         self._resume_point.reset()
         self._late_watches.note_stale(self._path)
@@ -533,10 +534,7 @@ class Reflector(WatchEventHandler[T]):
             del changes[-size:]
             self._store_slice(part)
             await yielder.yield_now()
-        yielder = Yielder(self._clock, sizes.yield_policy)  # its steps are other ones
-        for _ in self._store.remove_unlisted():
-            if yielder.slice_over():
-                await yielder.yield_now()
+        await self._remove_unlisted(sizes.yield_policy)
         self._store.end_replace()
         self._resume_point.at_list(version)
         self._as_of = self._list_began_at
@@ -545,6 +543,12 @@ class Reflector(WatchEventHandler[T]):
         self.status.resource_version = version
         self.status.relists += self.status.completed_lists > 0
         self.status.completed_lists += 1
+
+    async def _remove_unlisted(self, yield_policy: YieldPolicy) -> None:
+        yielder = Yielder(self._clock, yield_policy)
+        for _ in self._store.remove_unlisted():
+            if yielder.slice_over():
+                await yielder.yield_now()
 
     def _store_slice(self, changes: Sequence[T | Deleted[T]]) -> None:
         objs = [change for change in changes if not isinstance(change, Deleted)]

@@ -59,6 +59,8 @@ class Gangs(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._members = Groups[Gang, PodKey]()
+        self._replicas = Groups[Gang, Gang]()
+        """Gangs that run and whose rule stands by another name, by that name."""
         self._of_system = Counter[str]()
         self._rules: dict[Gang, GroupRule] = {}
         for record in GROUP_RECORDS:
@@ -121,9 +123,13 @@ class Gangs(Index):
         changes: list[Change] = []
         if new is not None and after is not None:
             self._members.add(after, new.uid)
+            if (named := with_rule(after)) != after:
+                self._replicas.add(named, after)
             changes += self._readiness(None, new, after)
         if old is not None and before is not None:
             self._members.discard(before, old.uid)
+            if before not in self._members:
+                self._replicas.discard(with_rule(before), before)
             changes.append(GangChanged(before))
         return changes
 
@@ -145,8 +151,8 @@ class Gangs(Index):
         return [GangChanged(gang) for gang in self._with_rules(differ)]
 
     def answers(self) -> object:
-        """Return the uids by gang, and the systems of which there are pods."""
-        return self._members.as_sets(), +self._of_system, self._rules
+        """Return the uids by gang, gangs by their rules, the systems of pods, and the rules."""
+        return self._members.as_sets(), self._replicas.as_sets(), +self._of_system, self._rules
 
     def _count(self, was: Gang | None, now: Gang | None) -> None:
         if was is not None:
@@ -172,8 +178,7 @@ class Gangs(Index):
 
     def _with_rules(self, differ: Collection[Gang]) -> Iterable[Gang]:
         """Return the gangs whose rules these are, in one order: of a Workload, its replicas."""
-        replicas = {gang for gang in self._members.groups() if with_rule(gang) != gang}
-        return sorted({*differ, *(gang for gang in replicas if with_rule(gang) in differ)})
+        return sorted({*differ, *(each for gang in differ for each in self._replicas.of(gang))})
 
 
 def _group(record: ClusterObject | None) -> GroupRecord | None:
