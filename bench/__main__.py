@@ -7,6 +7,7 @@ slowness is shown.
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -42,19 +43,23 @@ def main() -> int:
     args = parser.parse_args()
     console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
     results: Results = {"size": asdict(size), "machine": facts()}
+    ended: list[str] = []
     with _folders() as folders:
         bench = Bench(size, folders, console.status, args.profile, args.minutes)
         for name in args.part or (part for part in every if part not in BY_NAME_ONLY):
-            if name == "record":
-                extent = RECORD_SIZES["full" if args.size == "full" else "small"]
-                results[name] = RecordBenchmark(extent, folders, console.status).run_all()
-            else:
-                _write_data(size, console)
-                results[name] = PARTS[name](bench)
+            try:
+                if name == "record":
+                    extent = RECORD_SIZES["full" if args.size == "full" else "small"]
+                    results[name] = RecordBenchmark(extent, folders, console.status).run_all()
+                else:
+                    _write_data(size, console)
+                    results[name] = PARTS[name](bench)
+            except (RuntimeError, subprocess.CalledProcessError) as error:
+                ended.append(f"{name}: {error}")  # the other parts count
     results |= {"load_at_the_end": facts()["load"], "figures": figures(results)}
     print_report(results, console)
     console.print(f"saved: {_save(results, args.results)}")
-    broken = list(_failures(results))
+    broken = [*ended, *_failures(results)]
     for failure in broken:
         console.print(f"broken: {failure}", style="red")
     return 1 if broken else 0
