@@ -404,8 +404,11 @@ class AssumedCluster:
         owner = controller_of(pod.owners)
         if owner is not None and self._comes_later(owner):
             return True
-        unbound = replace(pod, node="")
-        return self._scheduler.choose_node(unbound, NodeChance(node)) == node
+        return self.would_be_bound_to(replace(pod, node=""), node)
+
+    def would_be_bound_to(self, pod: Pod, node: str) -> bool:
+        """Say whether a pod without a node could be bound to this one now."""
+        return self._scheduler.choose_node(pod, NodeChance(node)) == node
 
     def try_to_bind(self, pod: Pod) -> str:
         """Bind a pod that waited from the beginning; return its node, empty where it fits nowhere.

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.fit.assumed_scheduler import NodeChance
+from reactive_desched.model.consolidation import consolidation_of
 from reactive_desched.model.disruptions import disruption_mark
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.objects import (
@@ -108,6 +109,11 @@ class AssumedWorld:
         self._left: set[str] = set()
         self._joined: dict[str, str] = {}
         self._starting: set[str] = set()
+        self._closed_there = {
+            node.key
+            for node in recorded.objects.get(NODES, {}).values()
+            if isinstance(node, Node) and consolidation_of(node)
+        }
         self._places: defaultdict[str, set[_Place]] = defaultdict(set)
         self._budgets_differ: set[str] = set()
         self._desired: dict[str, int] = {}
@@ -236,6 +242,8 @@ class AssumedWorld:
         elif isinstance(obj, NodeMetric):
             self._apply(verb, self._as_used_here(obj) if verb is not Verb.DELETED else obj)
         elif isinstance(obj, Node):
+            is_closed_there = verb is not Verb.DELETED and consolidation_of(obj)
+            (self._closed_there.add if is_closed_there else self._closed_there.discard)(obj.key)
             self._apply(verb, self._sets.node_as_here(obj))
             self._change_node(verb, obj)
         else:
@@ -312,14 +320,20 @@ class AssumedWorld:
             self._cluster.wake()
 
     def _is_bound_elsewhere(self, pod: Pod) -> bool:
-        """Bind a pod that was bound just now to a node that a set of this world empties.
+        """Bind a pod that was bound just now to a node that the scheduler would not take here.
 
-        The scheduler avoids that node here, and takes it if the pod fits on no other.
+        It avoids one that a set of this world empties, and takes it if the pod fits on no other.
+        Where it avoided others for a set of the recorded world alone, it had fewer to choose among.
         """
-        if not pod.node or not self._sets.is_closed(pod.node):
-            return False
         own = self._state.store(Pod).get(pod.uid)
-        return own is not None and own.is_pending and not own.node and bool(self._bind_waiting(own))
+        if not pod.node or own is None or not own.is_pending or own.node:
+            return False
+        if not self._sets.is_closed(pod.node) and (
+            all(map(self._sets.is_closed, self._closed_there))
+            or self._cluster.would_be_bound_to(own, pod.node)
+        ):
+            return False
+        return bool(self._bind_waiting(own))
 
     def _end(self, pod: Pod, place: _Place, *, is_gone: bool) -> None:
         """Take the end of a recorded pod whose place another pod has in this world."""

@@ -307,3 +307,21 @@ def test_a_pod_that_was_never_without_a_node_is_on_the_recorded_one() -> None:
     )
 
     assert node_of(made, "d") == "n1"
+
+
+@pytest.mark.parametrize(
+    ("closed_s", "lands_on"), [(100, "n1"), (None, "n2")], ids=["closed there", "open in both"]
+)
+def test_a_new_pod_may_go_to_a_node_that_was_closed_in_the_recording_alone(
+    closed_s: int | None, lands_on: str
+) -> None:
+    """Where the recorded scheduler had the same nodes, its choice is known: also a worse one."""
+    made = run(
+        policy(TAINTS),
+        picture(*MACHINES, *PODS[1:]),
+        [] if closed_s is None else changed(closed_s, CLOSED),
+        created(300, web("d", "n2")),
+        NothingChanged(at(400)),
+    )
+
+    assert node_of(made, "d") == lands_on
