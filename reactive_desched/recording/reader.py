@@ -210,9 +210,9 @@ def _read(
     folding = _Folding(None, limit) if folding is None else folding
     for path, frame in frames_in(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
-            is_gone = frame.continues != checksum and NO_FRAME not in (frame.continues, checksum)
-            if damages or is_gone:
-                yield RecordingInterrupted(last, _DAMAGED if damages else _GONE)
+            _name_lost_end(path, frame, checksum, damages, damaged)
+            if damages:
+                yield RecordingInterrupted(last, _DAMAGED)
                 damages.clear()
             limit.begin_segment(frame)
             folding.limit.begin_segment(frame)
@@ -238,8 +238,16 @@ def _read(
         yield RecordingInterrupted(last, _DAMAGED)
 
 
+def _name_lost_end(
+    path: Path, begins: SegmentBegins, last: int, named: Sequence[Damage], on_damage: OnDamage
+) -> None:
+    """Name a segment that does not continue the `last` frame, unless damage was named already."""
+    is_cut = begins.continues != last and NO_FRAME not in (begins.continues, last)
+    if is_cut and not named:
+        on_damage(Damage(path.name, begins.offset, "frames before this segment are lost"))
+
+
 _DAMAGED: Final = "the recording is damaged here"
-_GONE: Final = "a part of the recording is gone here"
 
 
 def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage) -> Iterator[Item]:

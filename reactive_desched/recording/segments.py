@@ -134,6 +134,7 @@ def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
 
 
 _OF_RECORDER: Final = ".rdrec"
+_EMPTY: Final = "its process ended before it wrote into it, or the file was emptied"
 
 
 def frames_in(
@@ -141,11 +142,16 @@ def frames_in(
 ) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
     """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
     before: Path | None = None
+    is_empty = False
     for path in paths:
         for damage in missing_before(path, before):
             on_damage(damage)
+        if before is not None and is_empty:
+            on_damage(Damage(path.name, 0, f"before it {before.name} is empty: {_EMPTY}"))
+        is_empty = False
         try:
             with path.open("rb") as file:
+                is_empty = not file.read(1)
                 for frame in read_frames(file, path.name, on_damage, offset):
                     yield path, frame
         except OSError as error:
