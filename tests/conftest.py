@@ -19,6 +19,7 @@ import pytest
 from hypothesis.internal.conjecture import providers  # HypothesisWorks/hypothesis#4627
 
 from reactive_desched.app.run import loop_options
+from reactive_desched.journal import disk
 
 # No deadlines, nor a check of how fast examples are drawn: a slow machine is not a wrong answer.
 # The default tier is small and the same each time; `make test-deep` draws many more examples, other
@@ -49,6 +50,11 @@ _Phase = Literal["setup", "call", "teardown"]
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: tests build many small clusters, and looking through them took a twentieth."""
+
+REAL_DISKS = ("audit", "examples", "journal", "sinks", "web")
+"""Folders whose journals are written in real time, in which no disk stalls but on purpose."""
+A_DISK_STALLS_AFTER_S = 60.0
+"""There, instead of one second: no journal refuses a record because the machine is busy."""
 
 SLOW_S = 0.5
 """From here on the start or the end of a test is worth a line among the slowest."""
@@ -281,6 +287,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     from trio.testing import MockClock
 
     return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patient_disks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a write take long on a busy machine; stories have the second of the program."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name in REAL_DISKS:
+            patch.setattr(disk, "STALLED_AFTER_S", A_DISK_STALLS_AFTER_S)
+        yield
 
 
 @pytest.fixture(autouse=True)
