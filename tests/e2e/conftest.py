@@ -187,14 +187,19 @@ def kubeconfig(control_plane: ControlPlane) -> Path:
     return control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
 
 
+def new_playground(control_plane: ControlPlane, request: pytest.FixtureRequest) -> E2ENamespace:
+    """Return a namespace that is named after the test, and by no other one."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    space = f"{words[5:29].strip('-')}-{os.urandom(2).hex()}"
+    return E2ENamespace(control_plane.kubectl(), space)
+
+
 @pytest.fixture
 def playground(
     control_plane: ControlPlane, request: pytest.FixtureRequest
 ) -> Iterator[E2ENamespace]:
     """A namespace and nodes of this test's own."""
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
-    space = f"{words[5:29].strip('-')}-{os.urandom(2).hex()}"
-    with E2ENamespace(control_plane.kubectl(), space) as ours:
+    with new_playground(control_plane, request) as ours:
         yield ours
 
 
@@ -208,11 +213,16 @@ def jobs(playground: E2ENamespace) -> E2ENamespace:
     return playground
 
 
+def new_referee(control_plane: ControlPlane) -> AuditCrosscheck:
+    """Return who compares what the server writes down from now on with what the controller does."""
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    return AuditCrosscheck(control_plane.audit, user, control_plane.audit.size_bytes())
+
+
 @pytest.fixture
 def referee(control_plane: ControlPlane) -> AuditCrosscheck:
     """Compares what the server wrote down with what the controller did, from now on."""
-    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
-    return AuditCrosscheck(control_plane.audit, user, control_plane.audit.size_bytes())
+    return new_referee(control_plane)
 
 
 @pytest.fixture
