@@ -29,6 +29,7 @@ from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,
     OPTIONAL_RESOURCES,
     OWNER_RESOURCES,
+    RESERVATION_RESOURCES,
     RESOURCES,
     STORAGE_RESOURCES,
 )
@@ -49,7 +50,7 @@ kind: ReactiveSettings
 
 Plan = Callable[..., tuple[int, str, str]]
 
-LISTED_WHERE_ASKED = DEVICE_RESOURCES | GANG_RESOURCES | MIGRATION_RESOURCES
+LISTED_WHERE_ASKED = DEVICE_RESOURCES | GANG_RESOURCES | MIGRATION_RESOURCES | RESERVATION_RESOURCES
 
 
 def node(name: str, *tainted: str) -> dict[str, Any]:
