@@ -143,12 +143,24 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
     damages += _lost_end(options.journal, read_up_to)
-    summary = summarize_recording(options.recording)
+    shortfall, gaps = _unrecorded_times(options)
     return ReplayReport(
         tuple(replayed),
         unrecorded,
         tuple(dict.fromkeys(not_compared)),
         tuple(damages),
+        shortfall,
+        gaps,
+    )
+
+
+def _unrecorded_times(options: ReplayOptions) -> tuple[str, tuple[tuple[float, float], ...]]:
+    """Return what is said of the time that was asked for, and its gaps, where any is recorded."""
+    try:
+        summary = summarize_recording(options.recording)
+    except NotRecorded:  # its process ended before it wrote into the file
+        return "", ()
+    return (
         summary.shortfall(options.since_s or None, _finite(options.until_s)),
         tuple(summary.gaps_between(options.since_s, options.until_s)),
     )

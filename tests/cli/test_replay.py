@@ -216,6 +216,19 @@ def test_a_time_that_is_not_recorded_compares_nothing(journal: Path, run: Run) -
     assert "nothing was compared" in out
 
 
+def test_a_recording_into_which_nothing_was_written_compares_nothing(
+    journal: Path, tmp_path: Path, run: Run
+) -> None:
+    copy = shutil.copytree(journal, tmp_path / "copy")
+    for path in (copy / "recording").iterdir():
+        path.write_bytes(b"")
+
+    status, out, _ = run("--journal", str(copy))
+
+    assert status == 1
+    assert "nothing was compared" in out
+
+
 def test_a_recording_without_a_journal_names_the_flag(
     journal: Path, tmp_path: Path, run: Run
 ) -> None:

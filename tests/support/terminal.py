@@ -10,14 +10,18 @@ import termios
 import time
 from pathlib import Path
 
-PROMPT = re.compile(rb"<(\d+)>> ")
-PS1 = "<$?>> "
+PROMPT = re.compile(rb"<(\d+):(\d+)>> ")
+PS1 = r"<$?:\#>> "
 CTRL_C = b"\x03"
 PATIENCE_S = 150
 
 
 class Terminal:
-    """An interactive bash behind a pseudo-terminal; each prompt holds the last exit status."""
+    """An interactive bash behind a pseudo-terminal.
+
+    Each prompt holds the last exit status, and which command is next: Ctrl-C that comes after a
+    program has ended brings one more prompt, which is not the end of the command typed then.
+    """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         pid, self._fd = pty.fork()
@@ -27,7 +31,7 @@ class Terminal:
         self._pid = pid
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("4H", 50, 500, 0, 0))
         self.seen = b""
-        self._read_until(PROMPT)
+        self._next = int(self._read_until(PROMPT)[1][2])
 
     def type(self, command: str) -> tuple[int, str]:
         """Type a command; return its status and what was printed until the next prompt."""
@@ -72,6 +76,9 @@ class Terminal:
 
     def _status(self) -> tuple[int, str]:
         printed, prompt = self._read_until(PROMPT)
+        while int(prompt[2]) <= self._next:
+            printed, prompt = self._read_until(PROMPT)
+        self._next = int(prompt[2])
         return int(prompt[1]), printed.decode(errors="replace")
 
     def _read_until(self, wanted: re.Pattern[bytes]) -> tuple[bytes, re.Match[bytes]]:

@@ -113,7 +113,7 @@ class Gangs(Index):
         """Follow a pod that appeared, disappeared, began to terminate, or has another group."""
         was = None if old is None else gang_of(old)
         now = None if new is None else gang_of(new)
-        if was is now:  # of no gang, as most pods are
+        if was is None and now is None:  # as most pods are
             return ()
         self._count(was, now)
         before = was if old is not None and _runs(old) else None
