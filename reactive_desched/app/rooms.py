@@ -116,9 +116,7 @@ class Rooms:
         What was written a moment ago is left to the watch; what failed is tried again after that.
         """
         now = anyio.current_time()
-        view = self._controller.view
-        index = view.index(ConsolidatedNodes)
-        there = {name for name in index.with_room if view.node_info(name) is not None}
+        there = set(self._controller.view.index(ConsolidatedNodes).with_room)
         self._tainted_at = {n: at for n, at in self._tainted_at.items() if now - at < AGAIN_S}
         for name in sorted(there ^ set(names)):
             if now < self._taints_retry_at:

@@ -113,9 +113,13 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
             found = _finding(pod, taint, node, view.now_s + waits[taint] if waits[taint] else 0.0)
             if taint.effect == NO_SCHEDULE:
                 yield found
-            elif better := view.index(SoftTaints).better_nodes(pod.spec.tolerations, node):
-                rank = -count_untolerated(pod.spec.tolerations, soft_taints(node.taints))
-                yield replace(found, needs_fit=True, targets=better, by_score=True, place_rank=rank)
+                continue
+            tolerations = pod.spec.tolerations
+            soft = count_untolerated(tolerations, soft_taints(node.taints))
+            if better := view.index(SoftTaints).nodes_with_fewer(soft, tolerations):
+                yield replace(
+                    found, needs_fit=True, targets=better, by_score=True, place_rank=-soft
+                )
 
     def sweep(self, view: View) -> Iterator[list[Finding]]:
         """Flag pods for each kind of taint alike, and the first one of the node, as upstream."""

@@ -14,7 +14,7 @@ from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.model.resources import CPU, MEMORY
-from reactive_desched.model.taints import PREFER_NO_SCHEDULE, untolerated
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, count_untolerated, soft_taints
 from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import SpreadConstraint, WeightedTerm
 from reactive_desched.sim.scheduling.neighbours import domain_counts, term_covers
@@ -91,10 +91,7 @@ def _held(
 def taints_preferred(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Avoid nodes with soft taints that the pod does not tolerate."""
     tolerations = tuple(t for t in pod.needs.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
-    counts = [
-        sum(1 for _ in untolerated(tolerations, soft))
-        for soft in ([t for t in r.taints if t.effect == PREFER_NO_SCHEDULE] for r in rooms)
-    ]
+    counts = [count_untolerated(tolerations, soft_taints(room.taints)) for room in rooms]
     points = node_scores.fewest_best(set(counts))
     return [points[count] for count in counts]
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change, NodeChange
-from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint, Tolerations, count_untolerated, soft_taints
 
 MAX_KEPT: Final = 1_000
@@ -34,24 +33,23 @@ class SoftTaints(Index):
             if info.node is not None:
                 self._add(NodeState(info.node, info.eligible))
 
-    def better_nodes(self, tolerations: Tolerations, node: Node) -> frozenset[str]:
-        """Name the eligible nodes with fewer PreferNoSchedule taints untolerated than this one.
+    def nodes_with_fewer(self, number: int, tolerations: Tolerations) -> frozenset[str]:
+        """Name the eligible nodes with fewer PreferNoSchedule taints that are not tolerated.
 
-        Until a node changes, every call with the same tolerations and number returns the same set.
+        Until a node changes, every call with the same number and tolerations returns the same set.
         """
-        own = count_untolerated(tolerations, soft_taints(node.taints))
         kept = self._kept.get(tolerations)
         if kept is None:
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             kept = self._kept[tolerations] = {}
-        if (found := kept.get(own)) is None:
+        if (found := kept.get(number)) is None:
             fewer = (
                 names
                 for taints, names in self._eligible.items()
-                if count_untolerated(tolerations, taints) < own
+                if count_untolerated(tolerations, taints) < number
             )
-            found = kept[own] = frozenset().union(*fewer)
+            found = kept[number] = frozenset().union(*fewer)
         return found
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterator[Change]:
