@@ -59,7 +59,18 @@ class SelectorError(ConfigError):
 
 
 class ClusterError(ReactiveDeschedError):
-    """The cluster edge failed."""
+    """The cluster edge failed.
+
+    It `is_denied` where the server refuses that for the lack of a right, and `is_gone` where it has
+    no object of that name.
+    """
+
+    is_denied: bool = False
+    is_gone: bool = False
+
+    def if_denied(self, remedy: str) -> str | None:
+        """Return the remedy for the lack of a right, if that is why it failed."""
+        return remedy if self.is_denied else None
 
 
 class IndexUnavailable(ReactiveDeschedError):  # noqa: N818  the state of a part, as in HTTP 503
@@ -116,7 +127,7 @@ class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
 class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it names
     """The server answered, and said no; the text holds its code and words.
 
-    It `is_denied` where rights are missing, or the server does not serve the resource, and
+    It `is_denied` where rights are missing, or the server does not list the resource, and
     `is_unauthorized` where the server does not accept the credentials. A `is_web_page` answer is
     HTML: the server is no API server, whatever the code says. `retry_after_s` is the wait that the
     server asks for.
@@ -128,6 +139,7 @@ class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it 
         *,
         retryable: bool,
         is_denied: bool = False,
+        is_gone: bool = False,
         is_unauthorized: bool = False,
         is_web_page: bool = False,
         retry_after_s: float | None = None,
@@ -135,6 +147,7 @@ class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it 
         super().__init__(text)
         self.retryable = retryable
         self.is_denied = is_denied
+        self.is_gone = is_gone
         self.is_unauthorized = is_unauthorized
         self.is_web_page = is_web_page
         self.retry_after_s = retry_after_s

@@ -114,7 +114,8 @@ class Consolidation:
         except ClusterError as error:
             self._notes.taint_refused(name, value)
             text = "the taint of a node cannot be written"
-            self._log.warning(text, node=name, message=str(error), remedy=RIGHT)
+            remedy = error.if_denied(RIGHT)
+            self._log.warning(text, node=name, message=str(error), remedy=remedy)
             return False
         return True
 

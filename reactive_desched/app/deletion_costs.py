@@ -76,6 +76,7 @@ class DeletionCosts:
             if read_deletion_cost(pod.annotations.deletion_cost) != cost
         ]
         written: list[str] = []
+        refused = 0
         for pod, cost in differing[:MAX_WRITES]:
             if self._controller.pauses.check():
                 break
@@ -83,9 +84,13 @@ class DeletionCosts:
                 if await write(pod, cost):
                     written.append(f"{pod} {cost}")
             except ClusterError as error:
-                text = "the deletion cost of a pod cannot be written"
-                self._log.warning(text, pod=str(pod), message=str(error), remedy=RIGHT)
-                break
+                if not refused:  # one line for a look
+                    text = "the deletion cost of a pod cannot be written"
+                    remedy = error.if_denied(RIGHT)
+                    self._log.warning(text, pod=str(pod), message=str(error), remedy=remedy)
+                refused += 1
+                if error.is_denied or error.retryable:  # as for all other pods
+                    break
         if written:
             self._record(instance, written, len(differing))
 

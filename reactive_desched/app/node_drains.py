@@ -142,7 +142,8 @@ class Draining:
                     await self._writes.request(node.name, rule.wish)
                 except ClusterError as error:
                     text = "the drain of a node cannot begin"
-                    self._log.warning(text, node=node.name, message=str(error), remedy=_RIGHT)
+                    remedy = error.if_denied(_RIGHT)
+                    self._log.warning(text, node=node.name, message=str(error), remedy=remedy)
                 else:
                     self._log.info(
                         "a node is cordoned, to be drained", node=node.name, message=rule.wish
@@ -202,7 +203,7 @@ class Draining:
                 "the node cannot be marked as drained",
                 node=node.name,
                 message=str(error),
-                remedy=_RIGHT,
+                remedy=error.if_denied(_RIGHT),
             )
 
     async def _read(self, query: Mapping[str, str]) -> NodeDrains:

@@ -78,7 +78,7 @@ class Rooms:
         self._write = nominate
         self._write_taint = write_taint
         self._taints_retry_at = 0.0
-        self._tainted_at: dict[str, float] = {}
+        self._taint_retry_at: dict[str, float] = {}
         self._log = log
         self._making: dict[PodKey, _Making] = {}
         self._retry_at: dict[PodKey, float] = {}
@@ -113,26 +113,31 @@ class Rooms:
     async def _close_nodes(self, names: Collection[str]) -> None:
         """Let these nodes have the taint, and no others.
 
-        What was written a moment ago is left to the watch; what failed is tried again after that.
+        What was written a moment ago is left to the watch; what failed is tried again after that,
+        and what is refused later: without the right to, for all nodes.
         """
-        now = anyio.current_time()
-        there = set(self._controller.view.index(ConsolidatedNodes).with_room)
-        self._tainted_at = {n: at for n, at in self._tainted_at.items() if now - at < AGAIN_S}
-        for name in sorted(there ^ set(names)):
+        now, view = anyio.current_time(), self._controller.view
+        there = set(view.index(ConsolidatedNodes).with_room)
+        infos = map(view.node_info, names)
+        wanted = {info.name for info in infos if info is not None and info.node is not None}
+        self._taint_retry_at = {n: at for n, at in self._taint_retry_at.items() if now < at}
+        for name in sorted(there ^ wanted):
             if now < self._taints_retry_at:
                 return
-            if name in self._tainted_at:
+            if name in self._taint_retry_at:
                 continue
-            self._tainted_at[name] = now
+            self._taint_retry_at[name] = now + AGAIN_S
             try:
                 await self._write_taint(name, MAKING_ROOM, None if name in there else ROOM_TAINT)
             except ClusterError as error:
-                if error.retryable:  # others write taints as well
+                if error.retryable or error.is_gone:  # others write taints, and the watch is late
                     continue
-                self._taints_retry_at = now + RETRY_S
+                self._taint_retry_at[name] = now + RETRY_S
+                if error.is_denied:
+                    self._taints_retry_at = now + RETRY_S
                 text = "the taint of a node with room for a pod that waits cannot be written"
-                why = {"message": str(error), "remedy": RIGHT_OF_TAINTS}
-                self._log.warning(text, node=name, **why)
+                remedy = error.if_denied(RIGHT_OF_TAINTS)
+                self._log.warning(text, node=name, message=str(error), remedy=remedy)
 
     async def _nominate(self, room: RoomFor, moved: MoveSet, write: Nominate) -> None:
         pod = self._controller.view.pod(room.pod)
@@ -160,7 +165,8 @@ class Rooms:
         except ClusterError as error:
             self._retry_at[pod.uid] = now + RETRY_S
             text = "a pod cannot be nominated for a node"
-            self._log.warning(text, pod=str(pod), node=node, message=str(error), remedy=RIGHT)
+            remedy = error.if_denied(RIGHT)
+            self._log.warning(text, pod=str(pod), node=node, message=str(error), remedy=remedy)
             return False
 
     async def _end(self, making: _Making, write: Nominate) -> None:

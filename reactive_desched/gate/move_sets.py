@@ -60,7 +60,8 @@ NOT_TAINTED: Final = GateReason(
     MOVE_SET_GATE,
     "NodeNotTainted",
     "The pod is one of a set, and its node gets the taint `reactive-desched/consolidating` before "
-    "the first pod leaves. Where it does not, the right to patch nodes is missing.",
+    "the first pod leaves. Where it does not, a line of the log says why: mostly the right to patch "
+    "nodes is missing.",
 )
 BEGINS: Final = GateReason(
     MOVE_SET_GATE,
@@ -79,7 +80,8 @@ NOT_NOMINATED: Final = GateReason(
     MOVE_SET_GATE,
     "PodNotNominated",
     "The pod is one of a set that makes room for a pod that waits, which is nominated for the node "
-    "before the first one leaves. Where it is not, the right to patch pods/status is missing.",
+    "before the first one leaves. Where it is not, a line of the log says why: mostly the right to "
+    "patch pods/status is missing.",
 )
 ROOM_RESTS: Final = GateReason(
     MOVE_SET_GATE,
@@ -358,6 +360,8 @@ class MoveSets:
         if (moved := finding.move_set) is None:
             return ""
         if moved.rooms:
+            if (gone := self._gone_node(moved)) is not None:
+                return f"node {gone}, on which room was made, is gone"
             return "" if self._waits(moved) else f"{self._named(moved)} waits for room no more"
         has_taint = not self._marks or moved.node in self._view.index(ConsolidatedNodes).names
         return "" if has_taint else f"node {moved.node} has lost the taint {CONSOLIDATING}"
@@ -511,6 +515,8 @@ class MoveSets:
 
         Who may create pods there could have others' pods moved for ever: each new pod is another.
         """
+        if self._gone_node(room.moved) is not None:
+            return
         there = [self._view.pod(each.pod) for each in room.moved.rooms]
         if all(pod is not None and pod.node for pod in there):
             self._rests.pop(("namespace", room.namespace), None)
@@ -539,11 +545,21 @@ class MoveSets:
         )
 
     def _waits(self, moved: MoveSet) -> bool:
-        """Say whether a pod for which room is made is without a node, and none of them is gone."""
+        """Say whether a pod for which room is made is without a node, and no pod or node is gone."""
+        if self._gone_node(moved) is not None:
+            return False
         there = [self._view.pod(each.pod) for each in moved.rooms]
         if any(pod is None or pod.is_terminating for pod in there):
             return False
         return any(pod is not None and pod.is_pending for pod in there)
+
+    def _gone_node(self, moved: MoveSet) -> str | None:
+        """Return a node on which the set makes room, and that is gone."""
+        for name in dict.fromkeys(each.node for each in moved.rooms):
+            info = self._view.node_info(name)
+            if info is None or info.node is None:
+                return name
+        return None
 
     def _namespace_of(self, moved: MoveSet) -> str:
         if moved.gang is not None:

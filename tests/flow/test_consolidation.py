@@ -432,9 +432,20 @@ async def test_a_dry_run_writes_no_taint_and_shows_the_whole_set() -> None:
     assert sorted(controller.evicted_names) == ["a", "b"]
 
 
+async def test_a_taint_that_is_refused_for_another_reason_names_no_right() -> None:
+    controller = Consolidating()
+    controller.refusal = RequestRejected("422", retryable=False)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        await anyio.sleep(5)
+
+    [line, *_] = controller.log.values_of("the taint of a node cannot be written")
+    assert line["remedy"] is None
+
+
 async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
     controller, noted = Consolidating(), list[Item]()
-    controller.refusal = RequestRejected("403", retryable=False)
+    controller.refusal = RequestRejected("403", retryable=False, is_denied=True)
     controller.sync_and_resume(*NODES, A, B, C)
     async with controller.following():
         with controller.notes.taken_by(lambda make: noted.append(make(Instant(1, 1)))):

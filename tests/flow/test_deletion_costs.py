@@ -46,6 +46,7 @@ class Ranking(FakeEdgesController):
         self.act_as(mode)
         self.writes: list[tuple[str, int]] = []
         self.refusal: RequestRejected | None = None
+        self.refused = {"a", "b", "c"}
         self.log = RecordingLogger()
         write = None if parts.get("dry_run") else self._write
         self.costs = DeletionCosts(self.pipeline, self.intent_store, write, self.log)
@@ -61,7 +62,7 @@ class Ranking(FakeEdgesController):
 
     async def _write(self, of: Pod, cost: int) -> bool:
         await anyio.lowlevel.checkpoint()
-        if self.refusal is not None:
+        if self.refusal is not None and of.name in self.refused:
             raise self.refusal
         self.writes.append((of.name, cost))
         annotations = Annotations(deletion_cost=str(cost))
@@ -146,7 +147,7 @@ async def test_nothing_is_written_while_evictions_are_paused() -> None:
 
 async def test_a_refusal_is_logged_with_its_remedy_and_tried_at_the_next_look() -> None:
     controller = Ranking()
-    controller.refusal = RequestRejected("pods is forbidden", retryable=False)
+    controller.refusal = RequestRejected("pods is forbidden", retryable=False, is_denied=True)
     controller.sync_and_resume(*NODES, A)
     async with controller.following():
         assert (controller.writes, controller.recorded) == ([], [])
@@ -155,6 +156,18 @@ async def test_a_refusal_is_logged_with_its_remedy_and_tried_at_the_next_look() 
         await anyio.sleep(LOOK_S)
 
     assert controller.writes == [("a", 0)]
+
+
+async def test_pods_that_an_admission_webhook_refuses_keep_no_other_pod_without_its_cost() -> None:
+    controller = Ranking()
+    controller.refusal = RequestRejected("400 denied by a webhook", retryable=False)
+    controller.refused = {"b", "c"}
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        assert controller.writes == [("a", 2)]
+
+    [line] = controller.log.values_of("the deletion cost of a pod cannot be written")
+    assert (line["pod"], line["remedy"]) == ("default/c", None)
 
 
 async def test_without_a_plugin_that_ranks_pods_nothing_wakes_until_a_reload_brings_one() -> None:

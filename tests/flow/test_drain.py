@@ -181,7 +181,7 @@ async def test_a_mark_that_is_no_longer_true_is_taken_off() -> None:
 
 async def test_a_mark_that_may_not_be_written_is_tried_again_and_recorded_once() -> None:
     controller = DrainingController()
-    controller.refusal = RequestRejected("403", retryable=False)
+    controller.refusal = RequestRejected("403", retryable=False, is_denied=True)
     controller.sync_and_resume(to_be_drained("n1"), node("n2"))
     async with controller.following():
         await anyio.sleep(2.5 * RETRY_S)
@@ -190,6 +190,17 @@ async def test_a_mark_that_may_not_be_written_is_tried_again_and_recorded_once()
     assert len(controller.intent_store.events) == 1
     [line, *_] = controller.log.values_of("the node cannot be marked as drained")
     assert "deploy/drain/rbac.yaml" in line["remedy"]
+
+
+async def test_a_mark_that_is_refused_for_another_reason_names_no_right() -> None:
+    controller = DrainingController()
+    controller.refusal = RequestRejected("422", retryable=False)
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"))
+    async with controller.following():
+        await anyio.sleep(5)
+
+    [line, *_] = controller.log.values_of("the node cannot be marked as drained")
+    assert line["remedy"] is None
 
 
 async def test_a_dry_run_writes_nothing_and_says_what_it_would_do() -> None:

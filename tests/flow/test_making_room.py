@@ -382,7 +382,7 @@ async def test_a_taint_that_an_earlier_process_left_is_taken_off_where_no_room_i
 
 async def test_where_taints_are_refused_room_is_made_without_and_a_line_names_the_remedy() -> None:
     controller = MakingRoom()
-    controller.taint_refusal = RequestRejected("403", retryable=False)
+    controller.taint_refusal = RequestRejected("403", retryable=False, is_denied=True)
     controller.sync_and_resume(*CLUSTER, waits())
     async with controller.following():
         await controller.land("a", "n2")
@@ -394,6 +394,40 @@ async def test_where_taints_are_refused_room_is_made_without_and_a_line_names_th
     [line] = controller.log.values_of(text)
     assert "deploy/room/rbac.yaml" in line["remedy"]
     assert controller.results == ["begun", "bound"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "refused"])
+async def test_a_taint_that_is_refused_for_one_node_is_written_to_others(*, is_gone: bool) -> None:
+    """What is no lack of a right names none, and a node that is gone needs no line."""
+    controller = MakingRoom()
+    controller.taint_refusal = RequestRejected("no", retryable=False, is_gone=is_gone)
+    left = replace(small("n3"), taints=(ROOM_TAINT,)), web("k3", "n3", "2500m", owner=None)
+    controller.sync_and_resume(*CLUSTER, *left, waits())
+    async with controller.following():
+        assert {name for name, _ in controller.taints} == {"n1", "n3"}
+
+    text = "the taint of a node with room for a pod that waits cannot be written"
+    lines = controller.log.values_of(text)
+    named = {(line["node"], line["remedy"]) for line in lines}
+    assert named == (set() if is_gone else {("n1", None), ("n3", None)})
+
+
+async def test_room_on_a_node_that_is_gone_ends_and_is_made_on_another_at_once() -> None:
+    """The moves were in vain by no choice of ours, so nothing rests."""
+    third, fourth = small("n3"), small("n4")
+    kept = web("k3", "n3", "2500m", owner=None), web("k4", "n4", "1", owner=None)
+    controller = MakingRoom()
+    controller.sync_and_resume(*CLUSTER, third, fourth, *kept, web("m", "n4", "1"), waits())
+    async with controller.following():
+        assert controller.evicted_names == ["m"]
+        await controller.land("m", "n3")
+        controller.delete(controller.now("k4"))
+        controller.delete(replace(fourth, taints=(ROOM_TAINT,)))
+        await anyio.sleep(20)
+
+    assert controller.results == ["begun", "given_up", "begun"]
+    assert sorted(controller.evicted_names) == ["a", "b", "m"]
+    assert controller.taints == [("n4", True), ("n1", True)]
 
 
 async def test_one_room_is_made_after_the_other() -> None:
@@ -530,7 +564,7 @@ async def test_what_is_not_carried_out_nominates_no_pod(mode: Mode) -> None:
 
 async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
     controller = MakingRoom()
-    controller.refusal = RequestRejected("403", retryable=False)
+    controller.refusal = RequestRejected("403", retryable=False, is_denied=True)
     controller.sync_and_resume(*CLUSTER, waits())
     async with controller.following():
         await anyio.sleep(2.5 * RETRY_S)

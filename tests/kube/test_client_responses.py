@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import (
     ApiResponse,
     ApiStatus,
+    accepted_body,
     parse_status,
 )
 
@@ -80,3 +82,23 @@ def test_the_header_wins_over_the_body() -> None:
     body = msgspec.json.encode({"details": {"retryAfterSeconds": 3}})
     assert ApiResponse(429, {"Retry-After": "7"}, body).retry_after_s(NOW) == 7.0
     assert ApiResponse(429, {}, body).retry_after_s(NOW) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("code", "denied", "gone", "retryable"),
+    [
+        (403, True, False, False),
+        (404, False, True, False),
+        (409, False, False, True),
+        (422, False, False, False),
+        (500, False, False, True),
+    ],
+)
+def test_a_refusal_says_whether_a_right_or_the_object_is_missing(
+    code: int, *, denied: bool, gone: bool, retryable: bool
+) -> None:
+    with pytest.raises(RequestRejected) as raised:
+        accepted_body(ApiResponse(code, {}, b"{}"), "node n1", (409,))
+    error = raised.value
+    assert (error.is_denied, error.is_gone, error.retryable) == (denied, gone, retryable)
+    assert error.if_denied("give it") == ("give it" if denied else None)

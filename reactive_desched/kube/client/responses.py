@@ -119,12 +119,17 @@ def accepted_body(reply: ApiResponse, about: str, transient: Collection[int] = (
     """Return the body of an answer, which may not be a refusal or a web page.
 
     Raises RequestRejected for these, with what the request was `about`; it is retryable for errors
-    of the server and the `transient` codes.
+    of the server and the `transient` codes, denied for a 403, and gone for a 404.
     """
     if reply.ok and not is_web_page(reply.body):
         return bytes(reply.body)
     passes = reply.status in transient or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    raise RequestRejected(f"{about}: {reply.status} {reply.error.advice}", retryable=passes)
+    raise RequestRejected(
+        f"{about}: {reply.status} {reply.error.advice}",
+        retryable=passes,
+        is_denied=reply.status == HTTPStatus.FORBIDDEN,
+        is_gone=reply.status == HTTPStatus.NOT_FOUND,
+    )
 
 
 def is_web_page(body: Body | msgspec.Raw) -> bool:
