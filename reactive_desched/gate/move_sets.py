@@ -60,8 +60,8 @@ NOT_TAINTED: Final = GateReason(
     MOVE_SET_GATE,
     "NodeNotTainted",
     "The pod is one of a set, and its node gets the taint `reactive-desched/consolidating` before "
-    "the first pod leaves. Where it does not, a line of the log says why: mostly the right to patch "
-    "nodes is missing.",
+    "the first pod leaves. Where it does not, a line of the log says why: mostly the right to "
+    "patch nodes is missing.",
 )
 BEGINS: Final = GateReason(
     MOVE_SET_GATE,
@@ -545,7 +545,7 @@ class MoveSets:
         )
 
     def _waits(self, moved: MoveSet) -> bool:
-        """Say whether a pod for which room is made is without a node, and no pod or node is gone."""
+        """Say whether a pod for which room is made has no node, and no pod or node is gone."""
         if self._gone_node(moved) is not None:
             return False
         there = [self._view.pod(each.pod) for each in moved.rooms]
