@@ -10,7 +10,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from tests.support.json_schema import JsonSchema
-from tools.write_chart import CHART, MONITORING, upstream_values, written
+from tools.write_chart import CHART, MONITORING, upstream_values, values_schema, written
 
 Values = dict[str, Any]  # YAML as written by people
 
@@ -132,3 +132,40 @@ def test_the_schema_accepts_schedules_and_quantities_as_kubernetes_writes_them(
 )
 def test_the_schema_refuses_what_is_unknown_or_of_a_wrong_type(wrong: Values) -> None:
     assert not accepts(**wrong)
+
+
+ARGS_OF_POD_LIFE_TIME: list[Values] = [
+    {},
+    {"states": []},
+    {"states": ["Failed"]},
+    {"maxPodLifeTimeSeconds": 5},
+    {"maxPodLifeTimeSeconds": 5, "namespaces": {"include": ["a"]}},
+    {"maxPodLifeTimeSeconds": 5, "namespaces": {"include": ["a"], "exclude": ["b"]}},
+]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"settings": {"moves": {"cooldown": "5m", "maxMoving": {"owner": "10%"}}}},
+        {"settings": {"moves": {"cooldown": None, "maxMoving": {"owner": None}}}},
+        {"settings": {"moves": {"cooldown": "five"}}},
+        {"settings": {"moves": {"maxMoving": {"owner": 0.5}}}},
+        {"settings": {"debounce": {"perPlugin": {"PodLifeTime": {"quiet": "1s"}}}}},
+        {"settings": {"debounce": {"perPlugin": {"NoSuchPlugin": {"quiet": "1s"}}}}},
+        {"image": {**VALUES["image"], "repository": "registry.k8s.io/descheduler/descheduler"}},
+        {"image": {**VALUES["image"], "repository": "a b"}},
+        {"resources": {"limits": {"memory": -1}}},
+        {"policy": {"profiles": [{"plugins": {"deschedule": {"enabled": ["PodLifeTime"]}}}]}},
+        *(
+            {"policy": {"profiles": [{"pluginConfig": [{"name": "PodLifeTime", "args": args}]}]}}
+            for args in ARGS_OF_POD_LIFE_TIME
+        ),
+    ],
+    ids=str,
+)
+def test_a_schema_that_says_what_to_write_accepts_what_it_accepted_before(value: Values) -> None:
+    values = VALUES | value
+
+    assert JsonSchema(schema()).accepts(values) == JsonSchema(values_schema()).accepts(values)

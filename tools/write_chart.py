@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.field_descriptions import section_of
+from tools.chart_errors import with_answers
 from tools.schema_rules import Json
 from tools.write_schemas import DIALECT, built_in_settings, reactive_settings, v1alpha2
 
@@ -375,38 +376,6 @@ def _needed_of(shape: Json, default: Any) -> Any:
     return {name: _needed_of(parts[name], default[name]) for name in shape["required"]}
 
 
-def _plainly_nullable(schema: Any) -> Any:
-    """Return a schema that accepts the same, of whose refusals Helm says less.
-
-    Of a wrong member in `anyOf` a section or null it would say, too, that the section is not null.
-    Of a key that `propertyNames` refuses it names another place of the values.
-    """
-    if isinstance(schema, list):
-        return [_plainly_nullable(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    plain = {name: _plainly_nullable(part) for name, part in schema.items()}
-    if "propertyNames" in plain:
-        plain |= _by_key(plain.pop("propertyNames"), plain.pop("additionalProperties", {}))
-    match plain.get("anyOf"):
-        case [wanted, {"type": "null", **more}] if not more and "if" not in plain:
-            del plain["anyOf"]
-            plain |= {"if": {"type": "null"}, "else": wanted}
-    return plain
-
-
-def _by_key(names: Json, shape: Json) -> Json:
-    """Return what accepts values of a shape under these keys alone."""
-    if "pattern" in names:
-        return {"patternProperties": {names["pattern"]: shape}, "additionalProperties": False}
-    known = names.get("enum") or [names["const"]]
-    remedy = f"under another key: {', '.join(known)}"
-    return {
-        "properties": dict.fromkeys(known, shape),
-        "additionalProperties": {"const": remedy},
-    }
-
-
 def watched_kinds() -> str:
     """Return the rules of `deploy/base/rbac.yaml` that let the controller read."""
     text = (DEPLOY / "base" / "rbac.yaml").read_text(encoding="utf-8")
@@ -459,7 +428,7 @@ def yaml_of(found: Json | list[str]) -> str:
 
 def written() -> dict[str, str]:
     """Return the text of each written file by its path in the chart."""
-    schema = json.dumps(_plainly_nullable(values_schema()), indent=2, ensure_ascii=False) + "\n"
+    schema = json.dumps(with_answers(values_schema()), indent=2, ensure_ascii=False) + "\n"
     dashboards = {
         f"files/dashboards/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted((MONITORING / "dashboards").glob("*.json"))

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+from pydantic import ValidationError
 
 from reactive_desched._version import __version__
+from reactive_desched.plugins.registry import plugin_registry
 from tests.e2e.conftest import ROOT, do_without
 from tests.support.control_plane import ControlPlane
 from tests.support.golden import Golden
@@ -189,7 +191,7 @@ ONE_LINE: dict[str, tuple[Values, str]] = {
     ),
     "a pattern": (
         {"settings": {"moves": {"maxMoving": {"owner": "ten"}}}},
-        "at '/settings/moves/maxMoving/owner': 'ten' does not match",
+        "at '/settings/moves/maxMoving/owner': value must be 'a whole number from 1 on, or",
     ),
     "a plugin": (
         {"policy": {"profiles": [{"name": "a", "plugins": {"balance": {"enabled": ["X"]}}}]}},
@@ -207,6 +209,83 @@ def test_one_wrong_value_deep_down_is_named_in_one_line(
 
     (line,) = (line for line in str(error.value).splitlines() if "- at " in line)
     assert said in line
+
+
+def enabling(
+    *plugins: str, config: list[Values] | None = None, point: str = "deschedule"
+) -> Values:
+    """Return values whose one profile enables these plugins."""
+    enabled = {point: {"enabled": list(plugins)}}
+    return {"policy": {"profiles": [{"pluginConfig": config or [], "plugins": enabled}]}}
+
+
+def configured(plugin: str, args: Values) -> Values:
+    return enabling(plugin, config=[{"name": plugin, "args": args}])
+
+
+TWO_SETS = {"include": ["a"], "exclude": ["b"]}
+TOLERANT: Values = {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}
+
+SAID_PLAINLY: dict[str, tuple[Values, str]] = {
+    "two that need arguments": (
+        enabling("RemovePodsViolatingNodeAffinity", "RemovePodsHavingTooManyRestarts"),
+        "a list with {name: RemovePodsHavingTooManyRestarts, args: {…}}",
+    ),
+    "one of several arguments": (
+        configured("PodLifeTime", {}),
+        "a section with one of: maxPodLifeTimeSeconds, states, conditions, exitCodes",
+    ),
+    "two that exclude each other": (
+        configured("PodLifeTime", {"maxPodLifeTimeSeconds": 5, "namespaces": TWO_SETS}),
+        "a section with include or exclude, not with both",
+    ),
+    "a selector": (
+        configured("PodLifeTime", {"maxPodLifeTimeSeconds": 5, "labelSelector": TOLERANT}),
+        "value must be 'empty, or left out'",
+    ),
+    "a duration in words": (
+        {"settings": {"moves": {"cooldown": "5 minutes"}}},
+        "a duration with its units, not below 0, such as 90s, 5m or 1h30m",
+    ),
+    "a duration without a unit": ({"settings": {"moves": {"cooldown": 300}}}, "with its units"),
+    "a quantity": ({"resources": {"limits": {"memory": "512 MB"}}}, "such as 500m or 512Mi"),
+    "a schedule": ({"kind": "CronJob", "schedule": "*/5 * * *"}, "the five fields of cron"),
+    "a label": ({"podLabels": {"team": "a b"}}, "the value of a label: at most 63 letters"),
+    "an image": ({"image": {"repository": "a b"}}, "the name of an image without its tag"),
+}
+
+
+@pytest.mark.parametrize(("values", "said"), SAID_PLAINLY.values(), ids=SAID_PLAINLY)
+def test_an_error_says_what_to_write_and_not_what_the_schema_says(
+    helm: Helm, values: Values, said: str
+) -> None:
+    with pytest.raises(HelmError) as error:
+        helm.template(values)
+
+    text = str(error.value)
+    assert said in text
+    assert not re.search(r"match pattern|contains schema|'(not|anyOf)' failed|maxItems", text)
+
+
+@pytest.mark.parametrize("point", ["deschedule", "balance"])
+def test_each_plugin_that_cannot_do_without_arguments_is_named_with_what_to_write(
+    helm: Helm, point: str
+) -> None:
+    plugins = [name for name, spec in plugin_registry().items() if point in spec.points]
+    needy = {name for name in plugins if needs_args(name)}
+
+    with pytest.raises(HelmError) as error:
+        helm.template(enabling(*sorted(plugins), point=point))
+
+    assert set(re.findall(r"a list with \{name: (\w+),", str(error.value))) == needy
+
+
+def needs_args(plugin: str) -> bool:
+    try:
+        plugin_registry()[plugin].args.model_validate({})
+    except ValidationError:
+        return True
+    return False
 
 
 UPSTREAM = upstream_values()
