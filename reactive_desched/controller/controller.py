@@ -413,13 +413,13 @@ class Controller(IntentOwner):
         faults = self.state.index_faults
         if len(faults) != self._index_faults:
             self._index_faults = len(faults)
-            self.evaluator.switch_off_readers(faults)
+            self.evaluator.plugins.switch_off_readers(faults)
             self._report_faults()
 
     def _report_faults(self) -> None:
         for each in self.controls:
             for plugin, replacement, error in each.moves.take_unanswered():
-                self.evaluator.gave_no_verdict(plugin, replacement, error, self._clock())
+                self.evaluator.plugins.gave_no_verdict(plugin, replacement, error, self._clock())
         if self.evaluator.faults.new:
             for fault in self.evaluator.faults.take_new():
                 self._observer.on_plugin_fault(fault)
@@ -488,7 +488,7 @@ class Controller(IntentOwner):
             if finding.gang.is_rest or any(each and each.was_sent for each in others):
                 return finding
         assert eviction.evaluation is not None, "it has no outcome yet"
-        found = self.evaluator.still_found(eviction.evaluation, now)
+        found = self.evaluator.plugins.still_found(eviction.evaluation, now)
         self._report_faults()
         return found and replace(
             finding, counts_from_s=found.counts_from_s, conflicts_with=found.conflicts_with

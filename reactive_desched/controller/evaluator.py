@@ -4,46 +4,27 @@ The evaluator is synchronous and reads no clock: callers pass the time in monoto
 works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from reactive_desched.api.balance_plugin import BalancePlugin
-from reactive_desched.api.plugin import Opinions, next_opinion
+from reactive_desched.api.plugin import Opinions
 from reactive_desched.controller.blocked import Blocked, BlockedDecision
 from reactive_desched.controller.evaluation_queue import (
     EvaluationQueue,
     NodeFitAnswers,
     PreviousFindings,
 )
-from reactive_desched.controller.plugin_faults import (
-    SLOW_CALL_S,
-    WHOLE,
-    MissedChange,
-    MissedVerdict,
-    PluginFaults,
-    SlowPlugins,
-    describe_subject,
-)
-from reactive_desched.controller.subscriptions import (
-    FindingKey,
-    PluginInstance,
-    SubjectKey,
-    Subscriptions,
-)
-from reactive_desched.controller.work_queue import (
-    FLAPPING_FIELDS,
-    FlappingConfig,
-    PodBackoff,
-    Portions,
-)
+from reactive_desched.controller.plugin_calls import PluginCalls
+from reactive_desched.controller.plugin_faults import PluginFaults, SlowPlugins
+from reactive_desched.controller.subscriptions import FindingKey, PluginInstance, SubjectKey
+from reactive_desched.controller.work_queue import FLAPPING_FIELDS, FlappingConfig, PodBackoff
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.gang_moves import GangMoves
-from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, Resynced, TimePassed
-from reactive_desched.model.checked_opinions import Opinion, checked_finding, checked_opinion
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
     Decision,
@@ -60,13 +41,8 @@ from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.subjects import LeftBehind, NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
-from reactive_desched.primitives.long_answers import (
-    AnswerTakesLong,
-    InPortions,
-)
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
 BACKING_OFF: Final = GateReason(
@@ -166,9 +142,9 @@ class Evaluator:
 
     Until `resync` is called nothing is evaluated: the initial list is state, not a change.
     `evaluations` counts how often a subject was evaluated. `installed` is notified when a reload
-    brings other instances. An exception of a plugin becomes one of
-    its `faults`, and so does one of an index that only plugins read; one of a gate, another index
-    or the state ends the process.
+    brings other instances; then `queue` and `plugins` are other ones. An exception of a plugin, or
+    of an index that only plugins read, becomes one of the `faults`; one of a gate, another index or
+    the state ends the process.
     """
 
     def __init__(
@@ -187,7 +163,6 @@ class Evaluator:
         self.evaluations = 0
         self.faults = PluginFaults()
         self.slow_plugins = SlowPlugins(plugin_clock)
-        self._plugin_clock = plugin_clock
         self.installed = Wakeup()
         self._install(instances, flapping)
 
@@ -195,8 +170,8 @@ class Evaluator:
         self.faults.clear()
         self._instances = tuple(instances)
         self._views = tuple({id(each.view): each.view for each in self._instances}.values())
-        self._subscriptions = Subscriptions(self._instances)
         self.queue = EvaluationQueue(self._instances, self._backoff, self._node_fit, flapping)
+        self.plugins = PluginCalls(self._instances, self.queue, self.faults, self.slow_plugins)
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._has_outdated = False
@@ -210,11 +185,17 @@ class Evaluator:
     @property
     def is_evaluating(self) -> bool:
         """Say whether a subject's evaluation has begun and not ended, or a look at everything."""
-        return self._under_way is not None or self.queue.is_resyncing
+        return self._current() is not None or self.queue.is_resyncing
 
     def is_judging(self, key: SubjectKey) -> bool:
         """Say whether the evaluation of a subject has begun and not ended."""
-        return self._under_way is not None and self._under_way.key == key
+        return (under_way := self._current()) is not None and under_way.key == key
+
+    def _current(self) -> _EvaluationUnderWay | None:
+        """Return the evaluation under way; that of a plugin that was switched off is dropped."""
+        if self._under_way is not None and self.faults.is_off(self._under_way.key[0]):
+            self._under_way = None
+        return self._under_way
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects, findings and pods wait."""
@@ -226,7 +207,7 @@ class Evaluator:
     def resync(self, now: float) -> None:
         """Enqueue every subject, spread over the coming work."""
         self.started = True
-        subjects = [self._all_subjects(instance, now) for instance in self._instances]
+        subjects = [self.plugins.all_subjects(instance, now) for instance in self._instances]
         self.queue.resync(subjects, ChangeTrigger(Resynced(), now))
         self.follow_gangs(now)
 
@@ -253,7 +234,7 @@ class Evaluator:
         self, instance: PluginInstance, concerns: Callable[[Hashable], bool], now: float
     ) -> Iterator[SubjectKey]:
         """Yield the subjects that `concerns` names, and few others, to let the event loop run."""
-        for number, key in enumerate(self._all_subjects(instance, now), 1):
+        for number, key in enumerate(self.plugins.all_subjects(instance, now), 1):
             if concerns(key[1]) or number % _OTHERS_PER_SLICE == 0:
                 yield key
 
@@ -290,8 +271,8 @@ class Evaluator:
             kind = type(change)
             if kind in FLAPPING_FIELDS:
                 queue.flaps.record(change, now)
-            if kind in self._subscriptions.by_kind:
-                self._enqueue_subjects(change, ChangeTrigger(change, now, version), now)
+            if kind in self.plugins.subscriptions.by_kind:
+                self.plugins.enqueue_subjects(change, ChangeTrigger(change, now, version), now)
             if kind in queue.awaited_kinds:
                 queue.unblock(ChangeTrigger(change, now, version), now)
         if changes:
@@ -308,7 +289,7 @@ class Evaluator:
         self._update_evictability((), now)
         self._resume(now)
         while (
-            self._under_way is not None
+            self._current() is not None
             or self.queue.enqueue_more(now)
             or self._follows_evictability(now)
             or self._begin_due(now)
@@ -323,7 +304,7 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._under_way is not None or self._has_outdated:
+        if self._current() is not None or self._has_outdated:
             return now
         earliest = self.queue.next_due(now)
         for view in self._views:
@@ -331,29 +312,6 @@ class Evaluator:
                 due = now + max(0.0, due_s - view.now_s)
                 earliest = due if earliest is None else min(earliest, due)
         return earliest
-
-    @calls_foreign_code
-    def still_found(self, evaluation: Evaluation, now: float) -> Finding | None:
-        """Return what the plugin finds now of a pod that is to be evicted, if anything.
-
-        A plugin that fails at that finds nothing: its subject is evaluated again later.
-        """
-        instance, subject = evaluation.instance, evaluation.subject
-        if not isinstance(instance, PluginInstance) or not self._is_in_force(instance):
-            return None
-        began = self._plugin_clock()
-        try:
-            decided = evaluation.finding
-            found = instance.plugin.still_found(decided, subject, instance.view)
-            is_checked = found is None or found is decided
-            return found if is_checked else checked_finding(found, _author(instance))
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            self._failed((instance, subject), error, now)
-            return None
-        finally:
-            self._time_call((instance, subject), began)
 
     def held_since(self, evaluation: Evaluation, found: Finding, now: float) -> str:
         """Say which gate of its profile keeps a pod by now that is to be evicted; empty for none.
@@ -377,7 +335,7 @@ class Evaluator:
             return
         else:
             until = self._backoff.record_failure(pod.uid, outcome, now)
-        if isinstance(instance, PluginInstance) and self._is_in_force(instance):
+        if isinstance(instance, PluginInstance) and self.plugins.is_in_force(instance):
             follows = finding.is_companion and not evaluation.is_observed
             subject = LeftBehind(pod.uid) if follows else evaluation.subject
             key = instance, subject, pod.uid  # else the pod merely rests
@@ -409,7 +367,7 @@ class Evaluator:
                 continue
             may_change_later = True
             for change in view.apply_changes(changes):
-                self._enqueue_subjects(change, ChangeTrigger(change, now), now, view)
+                self.plugins.enqueue_subjects(change, ChangeTrigger(change, now), now, view)
         self._has_outdated = may_change_later and any(view.has_outdated for view in self._views)
         return may_change_later
 
@@ -420,170 +378,12 @@ class Evaluator:
         self._update_evictability((), now)
         return True
 
-    @calls_foreign_code
-    def _enqueue_subjects(
-        self,
-        change: Change,
-        trigger: ChangeTrigger,
-        now: float,
-        only_in: ProfileView | None = None,
-    ) -> None:
-        """Enqueue what the plugins say that a change concerns; `only_in`, those of a profile."""
-        clock = self._plugin_clock
-        began = clock()
-        for matters, instance in self._subscriptions.by_kind.get(type(change), ()):
-            if only_in is not None and instance.view is not only_in:
-                continue
-            try:
-                if matters is None or matters(change):
-                    subjects = instance.plugin.subjects(change, instance.view)
-                    self._enqueue_named(instance, subjects, trigger, now)
-            except BaseException as error:
-                if not is_fault(error):
-                    raise
-                self._missed(instance, trigger, error, now)
-            if (ended := clock()) - began > SLOW_CALL_S:
-                self._note_slow((instance, change), ended - began)
-            began = ended
-
-    def _enqueue_named(
-        self,
-        instance: PluginInstance,
-        subjects: Iterable[Hashable],
-        trigger: ChangeTrigger,
-        now: float,
-    ) -> None:
-        if isinstance(subjects, InPortions):
-            named = self._named(instance, subjects, trigger, now)
-            self.queue.enqueue_in_portions(named, now, trigger)
-            return
-        enqueue = self.queue.enqueue
-        for subject in subjects:
-            enqueue((instance, subject), now, trigger)
-
-    @calls_foreign_code
-    def _named(
-        self,
-        instance: PluginInstance,
-        subjects: InPortions[Hashable],
-        trigger: ChangeTrigger,
-        now: float,
-    ) -> Portions:
-        """Yield what a plugin names in portions."""
-        began = self._plugin_clock()
-        try:
-            for number, portion in enumerate(subjects.portions):
-                if number:  # the first belongs to the call
-                    self._time_call((instance, trigger.change), began)
-                yield [(instance, subject) for subject in portion]
-                if self.faults.is_off(instance):
-                    return
-                began = self._plugin_clock()
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            self._missed(instance, trigger, error, now)
-
-    @calls_foreign_code
-    def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
-        if self.faults.is_off(instance):
-            return
-        began = self._plugin_clock()
-        try:
-            for subject in instance.plugin.subjects(Resynced(), instance.view):
-                hash(subject)
-                self._time_call((instance, WHOLE), began)
-                yield instance, subject
-                began = self._plugin_clock()
-            self.faults.named_all(instance)
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            self._failed((instance, WHOLE), error, now)
-
-    # --- what plugins fail on ---
-
-    def _time_call(self, key: SubjectKey, began: float) -> None:
-        """Note a call of a plugin that held the event loop."""
-        if (took_s := self._plugin_clock() - began) > SLOW_CALL_S:
-            self._note_slow(key, took_s)
-
-    def _note_slow(self, key: SubjectKey, took_s: float) -> None:
-        instance, subject = key
-        if isinstance(subject, Change):
-            what = f"a change of {subject.object_name or 'everything'}"
-        else:
-            what = describe_subject(instance, subject)
-        self.slow_plugins.note(instance.name, what, took_s)
-
-    def _is_in_force(self, instance: PluginInstance) -> bool:
-        return instance in self._instances and not self.faults.is_off(instance)
-
-    def _missed(
-        self, instance: PluginInstance, trigger: ChangeTrigger, error: BaseException, now: float
-    ) -> None:
-        """Look at everything later: the plugin could not say what a change concerns."""
-        if self.faults.is_off(instance):
-            return
-        of = trigger.change.object_name
-        fault = self.faults.record(instance, MissedChange(of) if of else WHOLE, error, now)
-        self._follow(fault, (instance, WHOLE), now)
-
-    def gave_no_verdict(
-        self, plugin: object, replacement: str, error: BaseException, now: float
-    ) -> None:
-        """Look at everything later: a plugin could not say whether its move had helped."""
-        for instance in self._instances:
-            if instance.plugin is plugin and not self.faults.is_off(instance):
-                fault = self.faults.record(instance, MissedVerdict(replacement), error, now)
-                self._follow(fault, (instance, WHOLE), now)
-
-    def _failed(self, key: SubjectKey, error: BaseException, now: float) -> None:
-        """Evaluate a subject again later: the plugin raised an exception on it."""
-        self._follow(self.faults.record(*key, error, now), key, now)
-
-    def _follow(self, fault: PluginFault, key: SubjectKey, now: float) -> None:
-        if fault.is_off:
-            self._switch_off(key[0])
-        else:
-            self.queue.requeue_at(key, now + fault.retry_s)
-
-    def _is_put_off(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> bool:
-        """Say whether a subject that is due is not evaluated now, for a fault of its plugin."""
-        instance, subject = key
-        if self.faults.is_off(instance):
-            return True
-        if subject is WHOLE:
-            self.queue.resync_some(self._all_subjects(instance, now), trigger)
-            return True
-        if (until := self.faults.rests_until(key, now)) is None:
-            return False
-        self.queue.requeue_at(key, until)
-        return True
-
-    def switch_off_readers(self, failed: Mapping[IndexKey, IndexFault]) -> None:
-        """Switch off the plugins that read one of these indexes: what they would find is wrong."""
-        for instance in self._instances:
-            read = instance.plugin.required_indexes
-            fault = next((failed[key] for key in read if key in failed), None)
-            if fault is not None and not self.faults.is_off(instance):
-                self.faults.switch_off(instance, str(fault), fault.error)
-                self._switch_off(instance)
-
-    def _switch_off(self, instance: PluginInstance) -> None:
-        """Drop what waits for a plugin's next evaluation; evictions that it began are settled."""
-        active = [each for each in self._instances if not self.faults.is_off(each)]
-        self._subscriptions = Subscriptions(active)
-        self.queue.drop(instance)
-        if self._under_way is not None and self._under_way.key[0] is instance:
-            self._under_way = None
-
     def _begin_due(self, now: float) -> bool:
         """Begin the evaluation of the next subject that is due; say whether there was one."""
         if (due := self.queue.pop_due(now)) is None:
             return False
         key, trigger = due
-        if self.faults.any and self._is_put_off(key, trigger, now):
+        if self.faults.any and self.plugins.is_put_off(key, trigger, now):
             return True
         self.evaluations += 1
         previous = self.queue.take_blocked(key)
@@ -591,7 +391,6 @@ class Evaluator:
         self._begin(key, trigger, previous, now)
         return True
 
-    @calls_foreign_code
     def _begin(
         self,
         key: SubjectKey,
@@ -600,22 +399,16 @@ class Evaluator:
         now: float,
         steps: Iterator[None] | None = None,
     ) -> None:
-        began = self._plugin_clock()
-        try:
-            opinions = self._opinions_on(key, now)
-            self._under_way = _EvaluationUnderWay(key, opinions, trigger, previous, now, steps)
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            self._failed(key, error, now)
-        self._time_call(key, began)
-
-    def _opinions_on(self, key: SubjectKey, now: float) -> Opinions:
-        """Ask the plugin about a subject; a pod that a gang left behind is found without it."""
-        instance, subject = key
-        if isinstance(subject, LeftBehind):
-            return self._gangs.left_behind(subject.pod, now) if self._gangs else _nothing()
-        return instance.plugin.evaluate(subject, instance.view)
+        """Begin an evaluation; a pod that a gang left behind is found without its plugin."""
+        subject, opinions = key[1], _nothing()
+        if not isinstance(subject, LeftBehind):
+            asked = self.plugins.opinions_on(key, now)
+            if asked is None:
+                return
+            opinions = asked
+        elif self._gangs is not None:
+            opinions = self._gangs.left_behind(subject.pod, now)
+        self._under_way = _EvaluationUnderWay(key, opinions, trigger, previous, now, steps)
 
     def _begin_again(
         self, under_way: _EvaluationUnderWay, steps: Iterator[None], now: float
@@ -628,7 +421,7 @@ class Evaluator:
 
     def _resume(self, now: float) -> None:
         """Go on with the evaluation under way, unless it paused for too long or has no end."""
-        if (under_way := self._under_way) is None:
+        if (under_way := self._current()) is None:
             return
         under_way.suspended = True
         paused_s, under_way.gone_on_at = now - under_way.gone_on_at, now
@@ -638,7 +431,7 @@ class Evaluator:
         elif now - under_way.began_at > ENDLESS_AFTER_S and under_way.answers >= ENDLESS_ANSWERS:
             self._under_way = None
             text = f"no end within {ENDLESS_AFTER_S:.0f} s, after {under_way.answers:,} answers"
-            self._failed(under_way.key, EvaluationEndless(text), now)
+            self.plugins.failed(under_way.key, EvaluationEndless(text), now)
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         """Decide the subject's next finding; None is the evaluation's end, or no finding yet."""
@@ -662,34 +455,42 @@ class Evaluator:
         if under_way.answers > MAX_ANSWERS:
             self._under_way = None
             text = f"no end after {MAX_ANSWERS:,} answers"
-            self._failed(under_way.key, EvaluationEndless(text), now)
+            self.plugins.failed(under_way.key, EvaluationEndless(text), now)
             return None
-        opinion = under_way.undecided or self._next_opinion(under_way, now)
-        if opinion is not None:
-            if isinstance(opinion, YieldPoint):
-                under_way.decision = None
-                return None
-            if isinstance(opinion, RequeueAfter):
-                under_way.decision = None
-                self.queue.requeue_node_at(under_way.key, now + opinion.delay_s)
-                return None
-            is_current = not under_way.suspended and _is_current(under_way, opinion)
-            finding = opinion if is_current else _on_current_pod(under_way, opinion)
-            if finding is None:
-                under_way.decision, under_way.undecided = _gone(under_way, opinion), None
-                return None
-            evaluation = self._decide_or_wait(under_way, finding, now)
-            under_way.decision, under_way.found = as_accepted(evaluation.decision), True
-            return evaluation
+        opinion = under_way.undecided or self.plugins.next_opinion(
+            under_way.key, under_way.opinions, under_way.decision, now
+        )
+        if opinion is None or isinstance(opinion, PluginFault):
+            self._end(under_way, opinion, now)
+            return None
+        if isinstance(opinion, YieldPoint):
+            under_way.decision = None
+            return None
+        if isinstance(opinion, RequeueAfter):
+            under_way.decision = None
+            self.queue.requeue_node_at(under_way.key, now + opinion.delay_s)
+            return None
+        is_current = not under_way.suspended and _is_current(under_way, opinion)
+        finding = opinion if is_current else _on_current_pod(under_way, opinion)
+        if finding is None:
+            under_way.decision, under_way.undecided = _gone(under_way, opinion), None
+            return None
+        evaluation = self._decide_or_wait(under_way, finding, now)
+        under_way.decision, under_way.found = as_accepted(evaluation.decision), True
+        return evaluation
+
+    def _end(self, under_way: _EvaluationUnderWay, fault: PluginFault | None, now: float) -> None:
+        """End an evaluation; only without a fault it says what has ended since the last one."""
+        if fault is not None:
+            self._under_way = None  # the subject may be evaluated for the capacity, too
         if under_way.found:
             self._follow_capacity(under_way.trigger, now)
-        if self._under_way is not None:
+        if fault is None:
             self._end_proposals(under_way)
             if self.faults.any:
                 self.faults.succeeded(under_way.key)
         self._under_way = None
         self._node_fit.long_answers.end_wait()
-        return None
 
     def _decide_or_wait(
         self, under_way: _EvaluationUnderWay, finding: Finding, now: float
@@ -716,23 +517,6 @@ class Evaluator:
             return ()
         ended, self._ended_proposals = self._ended_proposals, []
         return ended
-
-    @calls_foreign_code
-    def _next_opinion(self, under_way: _EvaluationUnderWay, now: float) -> Opinion | None:
-        """Return the plugin's next opinion; None at the end, also where that is an exception."""
-        began = self._plugin_clock()
-        try:
-            opinion = next_opinion(under_way.opinions, under_way.decision)
-            named = _author(under_way.key[0])
-            return None if opinion is None else checked_opinion(opinion, named)
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            self._under_way = None
-            self._failed(under_way.key, error, now)
-            return None
-        finally:
-            self._time_call(under_way.key, began)
 
     def _decide(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> Evaluation:
         key, trigger = under_way.key, under_way.trigger
@@ -762,11 +546,6 @@ class Evaluator:
             mode=instance.mode,
             found_as_decided=not under_way.suspended,
         )
-
-
-def _author(instance: PluginInstance) -> str | None:
-    """Return the name that the findings of an instance have; None where it may be any."""
-    return None if instance.finds_for_others else instance.name
 
 
 def _nothing() -> Opinions:

@@ -144,6 +144,24 @@ def test_blocked_findings_of_a_plugin_that_is_off_wait_no_longer(make_bench: Mak
     assert list(bench.evaluator.queue.pending()) == []
 
 
+def test_what_a_plugin_that_is_off_was_about_to_find_is_not_decided_on(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a", "b")
+    bench.evaluator.apply_changes([NodeTaintsChanged("n1")], 1)
+    decided = list(bench.evaluator.process_due(1, lambda: True))
+    assert [each.finding.pod.name for each in decided] == ["a"]
+    assert bench.evaluator.is_judging((bench.instance, N1))
+
+    bench.plugin.fails_to_name = BROKEN
+    for now in range(2, 2 + MAX_IN_A_ROW):
+        bench.evaluator.apply_changes([NodeTaintsChanged(f"other-{now}")], now)
+
+    assert faults(bench)[-1][2]
+    assert not bench.evaluator.is_evaluating
+    assert list(bench.evaluator.process_due(1 + MAX_IN_A_ROW, lambda: False)) == []
+
+
 def test_a_plugin_that_cannot_say_what_a_change_concerns_looks_at_everything_later(
     make_bench: MakeBench,
 ) -> None:
