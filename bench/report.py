@@ -76,8 +76,14 @@ def _sync_rows(sync: Results) -> Iterator[Row]:
     )
     for what, name, unit, goal, of_floor in figures:
         yield replace(_beside(what, (name,), unit, runs, floors), goal=goal, goal_of_floor=of_floor)
-    held = sync["held"]["holds"]["longest_ms"]
-    yield Row("longest hold of the loop, first sync (CPU)", held, 2, "ms")
+    yield from _hold_rows("first sync", sync["held"]["holds"])
+
+
+def _hold_rows(what: str, holds: Results) -> Iterator[Row]:
+    yield Row(f"longest hold of the loop, {what} (CPU)", holds["longest_ms"], 2, "ms")
+    if (same := holds.get("same_work")) is not None:
+        longest = f"the same work after each turn, {what}: the longest (CPU)"
+        yield Row(longest, same["longest_ms"], None, "ms")
 
 
 def _watch_rows(watch: Results) -> Iterator[Row]:
@@ -93,8 +99,7 @@ def _watch_rows(watch: Results) -> Iterator[Row]:
         yield _beside(what, (name,), "/s", other, floors, best=max)
     what = "watch events that taint a node, each with 30 pods to judge"
     yield Row(what, _middle(watch["taints"], name), None, "/s")
-    held = watch["held"]["holds"]["longest_ms"]
-    yield Row("longest hold of the loop, steady (CPU)", held, 2, "ms")
+    yield from _hold_rows("steady", watch["held"]["holds"])
     yield Row("CPU at idle", watch["idle"]["cpu_percent"], None, "%")
 
 

@@ -35,7 +35,10 @@ async def watch_events(
     """
     prepared = await running.director.prepare(script, count)
     until, watch = running.events_applied + prepared, Stopwatch()
-    with watch_loop_turns() if holds else nullcontext() as turns, running.profiled("watch"):
+    with (
+        watch_loop_turns(same_work=True) if holds else nullcontext() as turns,
+        running.profiled("watch"),
+    ):
         watch.restart()
         await running.director.play()
         await running.wait_for_events(until)

@@ -159,7 +159,7 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
         )
         before, watch = rss_bytes(), metrics.since_built
         with (
-            watch_loop_turns() if target.holds else nullcontext() as turns,
+            watch_loop_turns(same_work=True) if target.holds else nullcontext() as turns,
             sampling(phase=target.profile == "sync"),
         ):
             opened = await running.enter_async_context(open_controller(dependencies))

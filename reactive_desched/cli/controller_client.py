@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
@@ -17,6 +16,7 @@ from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
 if TYPE_CHECKING:
+    from http.client import HTTPConnection
     from ssl import SSLContext
 
     from reactive_desched.cli.kubeconfig_cluster import CurrentCluster
@@ -136,10 +136,12 @@ class ControllerClient(NamedTuple):
                 f"--certificate-authority {self.certificate_authority}: {reason}"
             ) from error
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> "HTTPConnection":
         address = split_address(self.server)
         assert address.hostname is not None, "it was checked"
         if address.scheme == "http":
+            from http.client import HTTPConnection
+
             return HTTPConnection(address.hostname, address.port or 80, timeout=self.timeout_s)
         from reactive_desched.cli.tls_connection import TlsConnection
 
@@ -157,6 +159,8 @@ class ControllerClient(NamedTuple):
         return _IN_A_CLUSTER
 
     def _request(self, method: str, path: str, body: str | None = None) -> Answer:
+        from http.client import HTTPException
+
         headers = self.headers() | ({} if body is None else {"Content-Type": "application/json"})
         proxy = self.proxy()
         where = self.server if proxy is None else f"{self.server}, through {proxy}"

@@ -40,7 +40,7 @@ class AttachedVolumes:
         self._volumes_of = volumes_of
         self._unread: dict[int, None] = {}
         self._attached: dict[int, Attached] = {}
-        self._slots_by_handle: UidParts[tuple[int, ...]] = UidParts(digits=2)
+        self._slots_by_handle: UidParts[tuple[int, ...]] = UidParts()
         """Where each is attached: a slot for each driver that calls a volume so."""
         self._room = FreeResources()
         self._slots = 0

@@ -211,9 +211,9 @@ class EvictableIndex:
     def __init__(self, filters: EvictorFilters, view: ClusterView) -> None:
         self._filters = filters
         self._view = view
-        self._evictable_at: UidParts[float] = UidParts(digits=2)
+        self._evictable_at: UidParts[float] = UidParts()
         self.remembered: Final[Sized] = self._evictable_at
-        self._wakes: UidParts[tuple[WakeOn, ...]] = UidParts(digits=2)
+        self._wakes: UidParts[tuple[WakeOn, ...]] = UidParts()
         self._by_wake: dict[WakeOn, KeysInPortions[PodKey]] = {}
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
         self._timers: Timers[PodKey] = Timers()

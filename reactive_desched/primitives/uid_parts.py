@@ -12,20 +12,22 @@ from typing import Final, Generic, TypeVar
 V = TypeVar("V")
 K = TypeVar("K", bound=Hashable)
 
+_DIGITS: Final = 2
+_END: Final = slice(-_DIGITS, None)
 _MOST: Final = 2_000
 
 
 class UidParts(Generic[V]):
-    """Values by uid: a dictionary for each last digit of a uid, and one for all other uids.
+    """Values by uid: a dictionary for each two last digits of a uid, and one for all other uids.
 
-    With two digits there are 256: of 500,000 pods no part has to grow beyond 2,000 by much.
+    These are 256: of 500,000 pods no part has to grow beyond 2,000 by much. The uids of one of 16
+    parts, 31,000, took 2.4 to 3.2 ms to copy.
     """
 
-    def __init__(self, digits: int = 1) -> None:
+    def __init__(self) -> None:
         self._others: dict[str, V] = {}
-        ends = map("".join, product(hexdigits[:16], repeat=digits))
+        ends = map("".join, product(hexdigits[:16], repeat=_DIGITS))
         self._by_end: dict[str, dict[str, V]] = {end: {} for end in ends}
-        self._end = slice(-digits, None)
         self.parts: Final = (*self._by_end.values(), self._others)
 
     def __len__(self) -> int:
@@ -36,11 +38,11 @@ class UidParts(Generic[V]):
 
     def part(self, uid: str) -> dict[str, V]:
         """Return the dictionary in which a uid has its place."""
-        return self._by_end.get(uid[self._end], self._others)
+        return self._by_end.get(uid[_END], self._others)
 
     def get(self, uid: str, /) -> V | None:
         """Return the value of a uid."""
-        return self._by_end.get(uid[self._end], self._others).get(uid)
+        return self._by_end.get(uid[_END], self._others).get(uid)
 
     def values(self) -> Iterator[V]:
         """Yield all values."""

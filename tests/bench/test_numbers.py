@@ -1,6 +1,7 @@
 """What the benchmark prints follows from what it measured."""
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -67,3 +68,19 @@ def test_a_turn_that_holds_the_loop_is_named_and_others_are_counted() -> None:
     assert holds.over_ms[10] == 1
     assert holds.turns > 3
     assert "hog" in holds.slowest[0][1]
+    assert re.search(r"\(lost the core \d+ times, \d+ pages\)$", holds.slowest[0][1])
+    assert holds.same_work is None
+
+
+def test_the_same_work_after_each_turn_is_timed_apart_from_it() -> None:
+    async def turns() -> None:
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+    with watch_loop_turns(same_work=True) as holds:
+        asyncio.run(turns())
+
+    assert holds.same_work is not None
+    assert holds.same_work.turns == holds.turns > 200
+    assert holds.same_work.busy_ns > 3 * holds.busy_ns
+    assert holds.summary()["same_work"] == holds.same_work.summary()

@@ -136,6 +136,7 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
     assert not unneeded(found, "anyio asyncio")  # no event loop, and nothing that waits in one
     assert not unneeded(found, "eviction.executor eviction.recovery migration")
     assert not unneeded(found, "plan.node_tables plan.node_text plan.unaffected_pods")
+    assert not unneeded(found, "http.client ssl")  # those of a command that asks a controller
     assert not [name for name in found["built"] if name.endswith("Settings")]
 
 

@@ -1,6 +1,5 @@
 """What is kept in parts is what one dictionary or set would hold, and no part becomes large."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +8,9 @@ from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
 UIDS = st.sampled_from(["", "f", "0f", "a0f", "b0f", "a1e", "pod-x", "A0F", "a0-f"])
 
 
-@given(st.integers(1, 2), st.lists(st.tuples(UIDS, st.booleans())))
-def test_uids_are_found_whatever_their_last_digits_are(
-    digits: int, steps: list[tuple[str, bool]]
-) -> None:
-    parts, expected = UidParts[int](digits), dict[str, int]()
+@given(st.lists(st.tuples(UIDS, st.booleans())))
+def test_uids_are_found_whatever_their_last_digits_are(steps: list[tuple[str, bool]]) -> None:
+    parts, expected = UidParts[int](), dict[str, int]()
     for number, (uid, comes) in enumerate(steps):
         if comes:
             parts.part(uid)[uid] = expected[uid] = number
@@ -24,12 +21,11 @@ def test_uids_are_found_whatever_their_last_digits_are(
         assert (len(parts), bool(parts)) == (len(expected), bool(expected))
 
 
-@pytest.mark.parametrize(("digits", "largest"), [(1, 256), (2, 16)])
-def test_no_part_has_more_than_its_share_of_uids(digits: int, largest: int) -> None:
-    parts = UidParts[None](digits)
+def test_no_part_has_more_than_its_share_of_uids() -> None:
+    parts = UidParts[None]()
     for number in range(4096):
         parts.part(f"{number:03x}")[f"{number:03x}"] = None
-    assert max(map(len, parts.parts)) == largest
+    assert max(map(len, parts.parts)) == 16
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans())))
