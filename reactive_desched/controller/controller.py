@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from reactive_desched.controller.asked_evaluations import (
     AskedEvaluation,
     AskedEvaluations,
@@ -24,6 +22,7 @@ from reactive_desched.controller.evaluation_queue import NodeFitAnswers
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
 from reactive_desched.controller.observing import BothCapacities, observes
+from reactive_desched.controller.outdated_decisions import DecisionChecks
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -51,13 +50,12 @@ from reactive_desched.model.evaluation import (
     EvictionResult,
     Intent,
 )
-from reactive_desched.model.findings import Finding, MoveSet
+from reactive_desched.model.findings import MoveSet
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.modes import ACT, PROPOSE
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import Node, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
-    DECISION_OUTDATED,
     EVICTIONS_PAUSED,
     POD_LEAVES,
     POLICY_CHANGED,
@@ -72,12 +70,6 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 
 if TYPE_CHECKING:
     from reactive_desched.migration.migrations import Migrations
-
-DECISION_TTL_S: Final = 5.0
-"""An eviction that was decided longer ago is not requested: its pod is evaluated again.
-
-The time for which it waits until the state has caught up does not count.
-"""
 
 
 class Controller(IntentOwner):
@@ -129,6 +121,7 @@ class Controller(IntentOwner):
             plugin_clock,
             self.gates.gangs,
         )
+        self._checks = DecisionChecks(self.view, self.evaluator, clock)
         self._turns = self._turn_plans()
         self.pauses = EvictionPauses(
             readiness,
@@ -157,7 +150,7 @@ class Controller(IntentOwner):
         self._observer = observer
         self._work_available = work_available
         self._clock = clock
-        self._index_faults = self._changes = 0
+        self._index_faults = 0
         self._selecting: Iterator[list[Change]] | None = None
         self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
@@ -226,10 +219,9 @@ class Controller(IntentOwner):
             for each in self.controls
         )
 
-    def _ledger_of(self, intent: Intent) -> EvictionLedger:
-        if intent.is_observed and self.observed is not None:
-            return self.observed.ledger
-        return self.ledger
+    def _controls_of(self, eviction: Intent | Evaluation) -> EvictionControls:
+        """Return the controls over evictions that are only observed, or over the others."""
+        return (self.observed if eviction.is_observed else None) or self.gates
 
     @property
     def ignores_changes(self) -> bool:
@@ -244,7 +236,7 @@ class Controller(IntentOwner):
         """
         if self.ignores_changes:
             return self.pauses.look_again_at_brake()
-        self._changes += 1
+        self._checks.note_change()
         self._observer.on_changes(changes)
         self._switch_off_readers()
         now = self._clock()
@@ -375,13 +367,13 @@ class Controller(IntentOwner):
         """Record a decision that is new; return the intent of one to evict."""
         context = decision_context(evaluation, self.view)
         self._recorder.record_decision(context, evaluation.decision)
-        controls = (self.observed if evaluation.is_observed else None) or self.gates
+        controls = self._controls_of(evaluation)
         if not isinstance(evaluation.decision, Evict):
             controls.moved_workloads.count_blocked(context, evaluation.decision)
             return None
         eviction = controls.ledger.evaluated(evaluation)
         if evaluation.found_as_decided:
-            eviction.note_that_it_stands(self._changes)
+            self._checks.note_found(eviction)
         evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
         return Intent(context, self.config.policy.grace_period_s, evictor)
 
@@ -429,7 +421,7 @@ class Controller(IntentOwner):
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
-        eviction = self._ledger_of(intent).decided_here(intent.pod.uid)
+        eviction = self._controls_of(intent).ledger.decided_here(intent.pod.uid)
         assert eviction is not None, "it has no outcome yet"
         if (outcome := self._why_cancelled(intent, eviction)) is not None:
             eviction.withhold()
@@ -437,7 +429,7 @@ class Controller(IntentOwner):
 
     def caught_up(self, intent: Intent) -> None:
         """Let the decision count from now on: what it waited for shows, and all is asked again."""
-        if (eviction := self._ledger_of(intent).decided_here(intent.pod.uid)) is not None:
+        if (eviction := self._controls_of(intent).ledger.decided_here(intent.pod.uid)) is not None:
             eviction.judged_again(self._clock())
 
     def _why_cancelled(self, intent: Intent, eviction: Eviction) -> Outcome | None:
@@ -445,59 +437,14 @@ class Controller(IntentOwner):
             return POLICY_CHANGED.outcome("the policy or the settings changed")
         if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent):
             return EVICTIONS_PAUSED.outcome(pause)
-        return self._outdated(intent, eviction)
-
-    def _outdated(self, intent: Intent, eviction: Eviction) -> Outcome | None:
-        """Return the outcome of a decision that waited too long, or whose reason is gone by now."""
-        decided = intent.pod
-        pod = self.view.pod(decided.uid)
-        if pod is None or pod.is_terminating or pod.node != decided.node:
-            return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
-        if pod is not decided and _differs(pod, decided):
-            return DECISION_OUTDATED.outcome("the pod has changed since the decision")
-        controls = (self.observed if intent.is_observed else None) or self.gates
-        if lost := controls.node_fit.lost_place(pod):
-            return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
-        now = self._clock()
-        if (waited_s := now - eviction.judged_at) > DECISION_TTL_S:
-            return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
-        finding = intent.context.finding
-        assert eviction.evaluation is not None, "it has no outcome yet"
-        closed = controls.schedules.closed(finding, eviction.profile)
-        if closed and not finding.is_companion:
-            return DECISION_OUTDATED.outcome(f"since the decision {closed}")
-        if finding.gang is None and eviction.stands_as_of == self._changes:
-            return None  # nothing has changed since it was asked about
-        if (found := self._still_found(eviction, finding, controls.ledger, now)) is None:
-            message = f"what was found holds no more: {finding.message}"
-            return DECISION_OUTDATED.outcome(message)
-        if held := self.evaluator.held_since(eviction.evaluation, found, now):
-            return DECISION_OUTDATED.outcome(f"since the decision {held}")
-        eviction.note_that_it_stands(self._changes)
-        return None
-
-    def _still_found(
-        self, eviction: Eviction, finding: Finding, ledger: EvictionLedger, now: float
-    ) -> Finding | None:
-        """Return a finding that was decided on as its plugin has it now, if at all.
-
-        Once one pod of a gang was asked to leave, the others follow it.
-        """
-        if finding.gang is not None:
-            others = (ledger.latest(uid) for uid in finding.gang.pods if uid != finding.pod.uid)
-            if finding.gang.is_rest or any(each and each.was_sent for each in others):
-                return finding
-        assert eviction.evaluation is not None, "it has no outcome yet"
-        found = self.evaluator.plugins.still_found(eviction.evaluation, now)
+        outcome = self._checks.outdated(intent, eviction, self._controls_of(intent))
         self._report_faults()
-        return found and replace(
-            finding, counts_from_s=found.counts_from_s, conflicts_with=found.conflicts_with
-        )
+        return outcome
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next."""
         uid, evictor = intent.pod.uid, intent.options.evictor
-        self._ledger_of(intent).request(uid, request_id, sent_at, evictor)
+        self._controls_of(intent).ledger.request(uid, request_id, sent_at, evictor)
 
     def effect_unknown(self, intent: Intent, error: str, within_s: float) -> None:
         """Log that the request may have evicted the pod."""
@@ -505,7 +452,7 @@ class Controller(IntentOwner):
 
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""
-        uid, ledger = result.intent.pod.uid, self._ledger_of(result.intent)
+        uid, ledger = result.intent.pod.uid, self._controls_of(result.intent).ledger
         eviction, now = ledger.decided_here(uid), self._clock()
         evaluation = None if eviction is None else eviction.evaluation
         assert evaluation is not None, "an intent has one outcome"
@@ -669,7 +616,7 @@ class Controller(IntentOwner):
         self.gates.answers.give(proposals, answer, now, self._wall_clock())
         answered = [ProposalAnswered(each, answer.by) for each in proposals]
         if answered:
-            self._changes += 1  # a decision that stood until now is looked at again
+            self._checks.note_change()  # a decision that stood until now is looked at again
             self.evaluator.apply_changes(answered, now)
         self.gates.brakes.changed.notify()
         self._work_available.notify()
@@ -692,16 +639,6 @@ class Controller(IntentOwner):
             self.evaluator.resync(self._clock())
         self._work_available.notify()
         return cleared
-
-
-def _differs(pod: Pod, decided: Pod) -> bool:
-    """Say whether a pod differs from the one decided on in what plugins and gates read of it."""
-    return (
-        pod.annotations != decided.annotations
-        or pod.labels != decided.labels
-        or pod.spec != decided.spec
-        or pod.owners != decided.owners
-    )
 
 
 def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionContext:

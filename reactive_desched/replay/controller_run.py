@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from reactive_desched.controller.controller import DECISION_TTL_S, Controller
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.outdated_decisions import DECISION_TTL_S
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, MANUAL, Readiness
 from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History

@@ -24,9 +24,10 @@ from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
 from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
-from reactive_desched.controller import controller as controller_module
+from reactive_desched.controller import outdated_decisions
 from reactive_desched.controller.consolidation import SetTaints
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.outdated_decisions import DecisionChecks
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.draining import node_emptying
@@ -147,7 +148,7 @@ def _terminating_is_evicted() -> list[Patch]:
 
 
 def _not_judged_again() -> list[Patch]:
-    return [Patch(Controller, "_still_found", lambda _self, _eviction, finding, *_: finding)]
+    return [Patch(DecisionChecks, "_still_found", lambda _self, _eviction, finding, *_: finding)]
 
 
 def _not_told_of_brakes() -> list[Patch]:
@@ -239,9 +240,9 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "suspend": lambda: [Patch(SuspendDetector, "check", lambda _: 0.0)],
     "lost watches": lambda: _off(ResourceEventHandler, "mark_stale"),
     "cancelling": lambda: _off(Controller, "cancelled"),
-    "outdated decisions": lambda: _off(Controller, "_outdated"),
+    "outdated decisions": lambda: _off(DecisionChecks, "outdated"),
     "findings before sending": _not_judged_again,
-    "age of decisions": lambda: [Patch(controller_module, "DECISION_TTL_S", inf)],
+    "age of decisions": lambda: [Patch(outdated_decisions, "DECISION_TTL_S", inf)],
     "intent before request": _sent_before_written,
     "who ended a terminating pod": _terminating_is_evicted,
     "in flight": lambda: _off(InFlightEvictions, "check"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reactive_desched.controller.controller import DECISION_TTL_S
+from reactive_desched.controller.outdated_decisions import DECISION_TTL_S
 from reactive_desched.model.brakes import CLUSTER, HEALTH_PREFIX, PENDING, STORM
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from reactive_desched.controller.consolidation import PLANNED_FOR_S, STUCK_AFTER_S
-from reactive_desched.controller.controller import DECISION_TTL_S
+from reactive_desched.controller.outdated_decisions import DECISION_TTL_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
