@@ -10,17 +10,16 @@ While the rates warm up they grow in steps, each at its own time, and a bucket f
 them whenever it is asked: what it holds does not depend on who asked before.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor, inf
 from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.scope_buckets import ScopeBuckets
 from reactive_desched.gate.turns import (
     WARM,
     Bucket,
-    BucketLevel,
     Ticket,
     Turn,
     TurnSchedule,
@@ -76,14 +75,9 @@ REFUSALS = counter("rate_limited", "Evictions deferred for want of a token.", "s
 FINDINGS_PER_SLICE: Final = 64
 """The buckets of so many findings are looked up before the event loop may have its turn."""
 
-SWEEP_SIZE: Final = 1000
-"""A scope with so many buckets drops those that are full again, and so as new."""
-
 _GROWTH_INTERVAL_S: Final = 10.0
 """How often the rates follow the size of the cluster."""
 _WARM_UP_STEPS: Final = 60
-_MAX_PACES: Final = 256
-"""So many paces of a scope are kept, for the buckets that were last asked when they counted."""
 _FULL: Final = 1.0
 
 
@@ -124,7 +118,7 @@ class EvictionRateLimiter(EvictionParticipant):
         self._empty_since: float | None = None
         self._grown, self._grows_at = _FULL, -inf
         self._ratio, self._step, self._next_step_at = _FULL, 0, inf
-        self._limited: list[_Scope] = []
+        self._limited: list[ScopeBuckets] = []
         self._take_limits(limits)
 
     def begin_warm_up(self, now: float) -> None:
@@ -187,7 +181,7 @@ class EvictionRateLimiter(EvictionParticipant):
         names = self._scopes_of(finding).buckets
         if (booked := self._booked_up_cluster(finding.pod.uid, names, now)) is not None:
             return booked
-        empty: list[tuple[_Scope, TokenBucket]] = []
+        empty: list[tuple[ScopeBuckets, TokenBucket]] = []
         for scope in self._limited:
             name = names[scope.index]
             bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
@@ -212,7 +206,7 @@ class EvictionRateLimiter(EvictionParticipant):
         """
         self._follow(now)
         names = self._scopes_of(finding).buckets
-        longest: tuple[_Scope, TokenBucket, float] | None = None
+        longest: tuple[ScopeBuckets, TokenBucket, float] | None = None
         for scope in self._limited:
             bucket = scope.bucket(names[scope.index])
             if bucket is None or scope.fill(bucket, now).has_token(now):
@@ -231,7 +225,7 @@ class EvictionRateLimiter(EvictionParticipant):
         self,
         pod: PodKey,
         names: EvictionScopes,
-        scope: "_Scope",
+        scope: ScopeBuckets,
         at: float,
         now: float,
         schedule: TurnSchedule | None,
@@ -329,14 +323,14 @@ class EvictionRateLimiter(EvictionParticipant):
         rates, growing = limits.by_scope(), limits.growing_scopes
         self._warm_up, self._growth = limits.warm_up, limits.growth
         self._limited = [
-            _Scope(name, index, rate, grows=name in growing)
+            ScopeBuckets(name, index, rate, grows=name in growing)
             for index, name in enumerate(SCOPES)
             if (rate := rates[name]) is not None
         ]
         self._by_name = {scope.name: scope for scope in self._limited}
         self._schedule = None
 
-    def _open_empty(self, scope: "_Scope", name: str, now: float) -> TokenBucket | None:
+    def _open_empty(self, scope: ScopeBuckets, name: str, now: float) -> TokenBucket | None:
         """Make a bucket that is not full yet; None where none is needed, as it would be full."""
         if self._empty_since is None or scope.unused is None or not name:
             return None
@@ -374,7 +368,7 @@ class EvictionRateLimiter(EvictionParticipant):
     def _refuse_longest(
         self,
         pod: PodKey,
-        empty: list[tuple["_Scope", TokenBucket]],
+        empty: list[tuple[ScopeBuckets, TokenBucket]],
         names: EvictionScopes,
         now: float,
     ) -> BucketEmpty:
@@ -386,7 +380,7 @@ class EvictionRateLimiter(EvictionParticipant):
     def _refuse(
         self,
         pod: PodKey,
-        scope: "_Scope",
+        scope: ScopeBuckets,
         bucket: TokenBucket,
         names: EvictionScopes,
         now: float,
@@ -548,127 +542,6 @@ class EvictionRateLimiter(EvictionParticipant):
                 self._next_step_at = self._warming_since + (self._step + 1) * step_s
         for scope in self._limited:
             scope.set_pace(self._ratio, self._grown, at)
-
-
-class _Scope:
-    """One scope's rate and buckets.
-
-    `pace` is the rate as it counts now, and `unused` a bucket that no eviction used since all
-    were empty; None where such a bucket is full.
-    """
-
-    __slots__ = (
-        "_paces",
-        "_since",
-        "buckets",
-        "full_rate",
-        "grows",
-        "index",
-        "name",
-        "pace",
-        "rate",
-        "sweep_at",
-        "unused",
-    )
-
-    def __init__(self, name: str, index: int, rate: TokenRate, *, grows: bool) -> None:
-        self.name = name
-        self.index = index
-        self.rate = self.pace = self.full_rate = rate
-        self.grows = grows
-        self.buckets: dict[str, TokenBucket] = {}
-        self.unused: TokenBucket | None = None
-        self.sweep_at = SWEEP_SIZE
-        self._paces = [rate]
-        self._since = [-inf]
-
-    def pace_at(self, ratio: float, growth: float) -> TokenRate:
-        """Return a share of the rate, in a cluster that has grown so far."""
-        return self.rate.times(ratio * (growth if self.grows else 1.0))
-
-    def set_pace(self, ratio: float, growth: float, at: float) -> None:
-        """Let such a pace count from a time on."""
-        full, pace = self.pace_at(1.0, growth), self.pace_at(ratio, growth)
-        if full != self.full_rate:
-            self.full_rate = full
-        if pace == self.pace:
-            return  # a bucket compares by identity: each pace has one object
-        keep = bisect_left(self._since, at)
-        del self._paces[keep:], self._since[keep:]
-        del self._paces[: 1 - _MAX_PACES], self._since[: 1 - _MAX_PACES]
-        self.pace = pace
-        self._paces.append(pace)
-        self._since.append(at)
-
-    def fill(self, bucket: TokenBucket, now: float) -> TokenBucket:
-        """Fill a bucket until now, by each pace for as long as it counted; returns it."""
-        if bucket.rate is self.pace:
-            return bucket
-        at = bucket.updated_at
-        first = max(0, bisect_right(self._since, at) - 1)
-        if bucket.rate is not self._paces[first]:
-            bucket.adjust(self._paces[first], at)
-        for number in range(first + 1, len(self._paces)):
-            if self._since[number] > now:
-                break
-            bucket.adjust(self._paces[number], self._since[number])
-        return bucket
-
-    def bucket(self, name: str) -> TokenBucket | None:
-        """Return a bucket to look at; None for a full one, and for the name ""."""
-        return (self.buckets.get(name) or self.unused) if name else None
-
-    def available(self, name: str, now: float) -> float:
-        """Return the free tokens of a bucket; "" is one that no eviction has used."""
-        bucket = self.buckets.get(name) or self.unused
-        burst = float(self.pace.burst)
-        return burst if bucket is None else min(self.fill(bucket, now).available(now), burst)
-
-    def level(self, name: str, now: float) -> BucketLevel:
-        """Return how full a bucket is, and how fast it fills."""
-        return BucketLevel(self.name, name, self.pace, self.full_rate, self.available(name, now))
-
-    def begin_empty(self, now: float) -> None:
-        """Let the buckets that are made later have no token now, and fill from now on."""
-        self.unused = TokenBucket(self.pace, now)
-        self.unused.empty(now)
-
-    def is_unused_full(self, now: float) -> bool:
-        """Say whether a bucket that no eviction has used is full."""
-        return self.available("", now) >= self.pace.burst
-
-    def hold(self, name: str, now: float) -> None:
-        """Reserve a token of a bucket, made when first needed; the name "" has no bucket."""
-        if name:
-            (self.buckets.get(name) or self.open(name, now, now)).reserve(now)
-
-    def open(self, name: str, now: float, since: float) -> TokenBucket:
-        """Make a bucket that was full then; at the bound drop the buckets that are full again."""
-        if len(self.buckets) >= self.sweep_at:
-            self.buckets = {
-                key: b for key, b in self.buckets.items() if not self.fill(b, now).is_idle(now)
-            }
-            self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
-        pace = self._paces[max(0, bisect_right(self._since, since) - 1)]
-        bucket = self.buckets[name] = TokenBucket(pace, since)
-        return bucket
-
-    def spend(self, name: str, at: float) -> None:
-        """Spend a token of a bucket at a time in the past; "" has none."""
-        if not name:
-            return
-        if (bucket := self.buckets.get(name)) is None:
-            bucket = self.buckets[name] = TokenBucket(self.rate, at)
-        self.fill(bucket, at).spend(at)
-
-    def take_buckets(self, old: "_Scope", now: float) -> None:
-        """Go on with the buckets of the scope's former rate: what was spent stays spent."""
-        self.buckets, self.unused = old.buckets, old.unused
-        more = self.rate.burst - old.rate.burst
-        unused = () if self.unused is None else (self.unused,)
-        for bucket in (*self.buckets.values(), *unused):
-            old.fill(bucket, now).add(more, now)
-            bucket.adjust(self.rate, now)
 
 
 def _taken_out(pods: list[WaitingPod]) -> Iterator[WaitingPod]:

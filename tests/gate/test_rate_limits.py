@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.gate import rate_limits as budgets_module
+from reactive_desched.gate import scope_buckets
 from reactive_desched.gate.rate_limits import (
     BucketEmpty,
     EvictionRateLimiter,
@@ -317,7 +317,7 @@ def test_the_lowest_level_of_a_scope_is_that_of_its_emptiest_bucket() -> None:
 
 
 def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets_module, "SWEEP_SIZE", 10)
+    monkeypatch.setattr(scope_buckets, "SWEEP_SIZE", 10)
     budgets = limiter({"node": TokenRate(1, 1)})
     for number in range(100):
         evict(budgets, finding("web", on=f"n{number}"), now=number * 10)
@@ -328,7 +328,7 @@ def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) 
 def test_a_bucket_with_a_token_held_outlives_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budgets_module, "SWEEP_SIZE", 2)
+    monkeypatch.setattr(scope_buckets, "SWEEP_SIZE", 2)
     budgets = limiter({"node": TokenRate(1, 1)})
     take(budgets, finding("held", on="n1"), 0)
     for number in range(3, 9):
