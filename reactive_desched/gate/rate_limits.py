@@ -531,7 +531,7 @@ class EvictionRateLimiter(EvictionParticipant):
         ):
             self._empty_since = None
             for scope in self._limited:
-                scope.unused = None
+                scope.begin_full()
 
     def _set_paces(self, at: float) -> None:
         self._ratio, self._next_step_at = _FULL, inf

@@ -101,6 +101,10 @@ class ScopeBuckets:
         self.unused = TokenBucket(self.pace, now)
         self.unused.empty(now)
 
+    def begin_full(self) -> None:
+        """Let the buckets that are made later be full."""
+        self.unused = None
+
     def is_unused_full(self, now: float) -> bool:
         """Say whether a bucket that no eviction has used is full."""
         return self.available("", now) >= self.pace.burst
