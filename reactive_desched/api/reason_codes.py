@@ -19,6 +19,7 @@ REASON_CODES: Final = (
     "DoNotEvictUnreadable",
     "DryRun",
     "DryRunInterrupted",
+    "EarlierMoves",
     "EvictFalse",
     "EvictedLater",
     "EvictionAccepted",

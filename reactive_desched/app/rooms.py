@@ -1,7 +1,8 @@
 """Nominates pods for the nodes on which room is made for them, until they are bound.
 
 Before that these nodes get a taint with the effect PreferNoSchedule, so that other pods, those that
-move among them, go elsewhere also while the kube-scheduler has taken a nomination back.
+move among them, go elsewhere also while the kube-scheduler has taken a nomination back; nodes on
+which an earlier move makes a place for a later one get it as well.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -102,7 +103,7 @@ class Rooms:
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if at > now}
         sets = [each for each in controller.sets_to_begin() if each.rooms]
         sets += controller.rooms_under_way()
-        await self._close_nodes({room.node for moved in sets for room in moved.rooms})
+        await self._close_nodes({name for moved in sets for name in moved.nodes})
         for moved in sets:
             for room in moved.rooms:
                 await self._nominate(room, moved, write)

@@ -5,7 +5,7 @@ the moves that were tried so far. Nodes are ranked by amounts alone, by what the
 and what each of their pods gives; the cheapest are then tried by all rules.
 """
 
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, Protocol, TypeVar
 from zlib import crc32
@@ -103,14 +103,27 @@ class RoomCandidate(Struct, Generic[PodT], frozen=True, gc=False):
     movers: tuple[Mover[PodT], ...]
     rank: float = 0.0
 
+    def without(self, keys: Collection[Hashable]) -> "RoomCandidate[PodT]":
+        """Return it without some of its pods."""
+        movers = tuple(each for each in self.movers if each.pod.key not in keys)
+        return RoomCandidate(self.node, self.lacks, movers, self.rank)
+
 
 class Room(Struct, Generic[PodT], frozen=True):
-    """A node on which the pod fits once these pods have moved, in this order, to these nodes."""
+    """A node on which the pod fits once these pods have moved, in this order, to these nodes.
+
+    The `earlier` of them are pods of other nodes: they make the places for those of this one.
+    """
 
     pod: PodT
     node: int
     cost: float
     places: Moves[PodT]
+    earlier: Moves[PodT] = ()
+
+
+PlaceCandidates = Callable[[PodT, int], Generator[None, None, Sequence[RoomCandidate[PodT]]]]
+"""Returns those of the nodes on which a place for a pod that moves could be made by a move."""
 
 
 class RoomFinder(Protocol[PodT]):
@@ -144,14 +157,14 @@ def find_rooms(
     spent = 0
     for number in range(MAX_WAYS if len(pods) > 1 else 1):
         finder.go(Way(number))
-        found, steps = yield from _counted(_one_after_the_other(pods, needed, finder))
+        found, steps = yield from counted(_one_after_the_other(pods, needed, finder))
         spent += steps
         if found or spent >= MAX_STEPS:
             return found
     return ()
 
 
-def _counted(steps: Generator[None, None, FoundT]) -> Generator[None, None, tuple[FoundT, int]]:
+def counted(steps: Generator[None, None, FoundT]) -> Generator[None, None, tuple[FoundT, int]]:
     """Go through the steps; return what they find, and how many there were."""
     count = 0
     try:
@@ -194,12 +207,14 @@ def find_room(
     most: int,
     looks: int = MAX_LOOKS,
     way: Way = AS_RANKED,
+    place_candidates: PlaceCandidates[PodT] | None = None,
 ) -> Generator[None, None, Room[PodT] | None]:
     """Find the cheapest room for a pod by `most` moves; None where there is none.
 
-    Yields after every look. All that was tried is taken back, also where it is closed.
+    Yields after every look. All that was tried is taken back, also where it is closed. With
+    `place_candidates` pods of other nodes move as well, and before, for those that fit nowhere.
     """
-    search = _Search(pod, takers, places, way)
+    search = _Search(pod, takers, places, way, place_candidates)
     by_turn = {}
     for number, each in enumerate(candidates):
         if (bound := least_cost(each, most)) is not None:
@@ -215,9 +230,9 @@ def find_room(
         if tried.chosen is None:
             steps: Generator[None, None, _Trying[PodT] | Room[PodT] | None] = tried.choose(most)
         else:
-            steps = search.attempt(tried, tried.chosen)
+            steps = search.attempt(tried, tried.chosen, most)
         try:
-            found, looked = yield from _counted(steps)
+            found, looked = yield from counted(steps)
         finally:
             search.take_back()
         spent += looked
@@ -290,11 +305,19 @@ class _Trying(Struct, Generic[PodT], frozen=True):
 class _Search(Generic[PodT]):
     """Tries the choices for one pod by all rules."""
 
-    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT], way: Way) -> None:
+    def __init__(
+        self,
+        pod: PodT,
+        takers: int,
+        places: RoomPlaces[PodT],
+        way: Way,
+        place_candidates: PlaceCandidates[PodT] | None,
+    ) -> None:
         self._pod = pod
         self._takers = takers
         self._places = places
         self._way = way
+        self._place_candidates = place_candidates
         self._moved: list[PodT] = []
         self._vacated: list[PodT] = []
 
@@ -307,7 +330,7 @@ class _Search(Generic[PodT]):
         self._vacated, self._moved = [], []
 
     def attempt(
-        self, trying: _Trying[PodT], chosen: Sequence[Mover[PodT]]
+        self, trying: _Trying[PodT], chosen: Sequence[Mover[PodT]], most: int
     ) -> Generator[None, None, _Trying[PodT] | Room[PodT] | None]:
         """Move the chosen pods; return the room, or what was learned, or None if there is none."""
         node, among = trying.of.node, self._takers & ~(1 << trying.of.node)
@@ -323,17 +346,27 @@ class _Search(Generic[PodT]):
         for each in chosen:
             options.append((self._places.fitting(each.pod, among), each))
             yield
-        if stuck := [each.pod.key for fitting, each in options if not fitting]:
+        stuck = [each.pod.key for fitting, each in options if not fitting]
+        spare = most - len(chosen)
+        if stuck and (self._place_candidates is None or len(stuck) > spare):
             return trying.learned(stuck=stuck)
         options.sort(
             key=lambda option: (option[0].bit_count(), -max(option[1].gives.values(), default=0))
         )
         found: list[tuple[PodT, int]] = []
+        earlier: list[tuple[PodT, int]] = []
+        cost = sum(each.cost for each in chosen)
         for _, each in options:
             to = self._choose(each.pod, self._places.fitting(each.pod, among))
             yield
             if to is None:
-                return trying.learned(stuck=[each.pod.key])
+                left = spare - len(earlier)
+                place = yield from self._make_place(each.pod, among, earlier, left)
+                if place is None:
+                    return trying.learned(stuck=[each.pod.key])
+                earlier += place.places
+                found += place.places
+                to, cost = place.node, cost + place.cost
             self._move(each.pod, to)
             self._vacate(each.pod)
             found.append((each.pod, to))
@@ -341,8 +374,23 @@ class _Search(Generic[PodT]):
         yield
         if not fits:  # where they went rules the pod out
             return trying.learned(stuck=[chosen[-1].pod.key])
-        cost = sum(each.cost for each in chosen)
-        return Room(self._pod, node, cost, tuple(found))
+        return Room(self._pod, node, cost, tuple(found), tuple(earlier))
+
+    def _make_place(
+        self, pod: PodT, among: int, moved: Collection[tuple[PodT, int]], most: int
+    ) -> Generator[None, None, Room[PodT] | None]:
+        """Move pods of another node so that one fits there which has to leave its own."""
+        if self._place_candidates is None or most < 1:
+            return None
+        keys = {each.key for each, _ in moved}
+        candidates = yield from self._place_candidates(pod, among)
+        found = yield from find_room(
+            pod, [each.without(keys) for each in candidates], among, self._places, most
+        )
+        for each, to in () if found is None else found.places:
+            self._move(each, to)
+            self._vacate(each)
+        return found
 
     def _learn_needed(self, trying: _Trying[PodT]) -> Generator[None, None, _Trying[PodT] | None]:
         """Find the pods that keep the pod off, whatever amounts are free."""

@@ -4,6 +4,7 @@ Every node is looked at once for a pod, so it is done in steps; the search is `m
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from typing import Final
@@ -15,10 +16,12 @@ from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.making_room import (
     AS_RANKED,
     MAX_COMPARED,
+    MAX_LOOKS,
     Mover,
     Room,
     RoomCandidate,
     Way,
+    counted,
     find_room,
     find_rooms,
     least_cost,
@@ -36,6 +39,12 @@ from reactive_desched.text.counts import format_count
 
 MAX_CANDIDATES: Final = 200
 """So many nodes at most are tried for a pod, those first that cost least by amounts alone."""
+
+MAX_PLACES: Final = 200
+"""On so many nodes at most a place is looked for that another move makes for a pod that moves."""
+
+MAX_FURTHER_LOOKS: Final = 10_000
+"""So many steps in one plan are spent on rooms that take moves of pods of a second node."""
 
 NOMINATED_RANK: Final = -1.0
 """The node for which the pod is nominated comes before others that cost the same."""
@@ -68,6 +77,7 @@ class PendingRooms:
         self._nodes: dict[int, Node] = {}
         self._takers = 0
         self._moving: set[PodKey] = set()
+        self._further_looks = MAX_FURTHER_LOOKS
 
     def begin(self) -> Generator[None, None, None]:
         """Look at every node that is eligible; pods that leave already count no more."""
@@ -144,7 +154,7 @@ class PendingRooms:
         elif fitting:
             why = "it fits on a node, at the latest when what leaves is gone"
             return NoRoom(why, is_served=True)
-        return (yield from self._cheapest(pod, among, way))
+        return (yield from self._cheapest(pod, among, way, is_gang=is_gang))
 
     def _beside_its_gang(
         self, pod: Pod, among: int, fitting: int, way: Way
@@ -165,8 +175,11 @@ class PendingRooms:
             return None
         return Room(pod, self._fullest(pod, fitting, way), 0.0, ())
 
-    def _cheapest(self, pod: Pod, among: int, way: Way) -> Steps:
-        """Look for the cheapest room on one of these nodes; preemption may be on any of them."""
+    def _cheapest(self, pod: Pod, among: int, way: Way, *, is_gang: bool) -> Steps:
+        """Look for the cheapest room on one of these nodes; preemption may be on any of them.
+
+        Where pods of no node are enough, those of a second one make places for them; not for gangs.
+        """
         allowed = way.allowed(among)
         ranked: list[tuple[float, float, str, int]] = []
         for number in self._numbers(among):
@@ -190,6 +203,8 @@ class PendingRooms:
             candidates.append(self._only_evictable(self._candidate(pod, number)))
             yield
         room = yield from self._find_room(pod, candidates, way)
+        if room is None and not is_gang:
+            room = yield from self._find_by_second_node(pod, candidates)
         return room or NoRoom(
             "the pods that would have to move may not be evicted, or fit on no other node"
         )
@@ -199,6 +214,43 @@ class PendingRooms:
     ) -> Generator[None, None, Room[Pod] | None]:
         most = self._rules.max_moves
         return find_room(pod, candidates, self._takers, self._trial, most, way=way)
+
+    def _find_by_second_node(
+        self, pod: Pod, candidates: list[RoomCandidate[Pod]]
+    ) -> Generator[None, None, Room[Pod] | None]:
+        """Look for room for which pods of another node move first, as long as the plan may."""
+        most = self._rules.max_moves
+        if most == 1 or self._further_looks <= 0:
+            return None
+        looks = min(MAX_LOOKS, self._further_looks)
+        places = partial(self._place_candidates, pod)
+        room, spent = yield from counted(
+            find_room(
+                pod, candidates, self._takers, self._trial, most, looks, place_candidates=places
+            )
+        )
+        self._further_looks -= spent
+        return room
+
+    def _place_candidates(
+        self, waiting: Pod, pod: Pod, among: int
+    ) -> Generator[None, None, list[RoomCandidate[Pod]]]:
+        """Return nodes on which another move may make a place for a pod that has to leave its own.
+
+        Who moves there moves for the pod that waits: its priority counts.
+        """
+        own = self._trial.number_of(pod.node)
+        among &= 0 if own is None else ~(1 << own)
+        reachable = self._trial.reachable(pod, among)
+        yield
+        numbers = nsmallest(MAX_PLACES, self._numbers(reachable), key=self._trial.name_of)
+        found = []
+        for number in numbers:
+            yield
+            candidate = self._candidate(pod, number, waiting)
+            if least_cost(candidate, self._rules.max_moves - 1) is not None:
+                found.append(self._only_evictable(candidate))
+        return found
 
     def _nominated(self, pod: Pod, among: int) -> int | None:
         """Return the node for which the pod is nominated, if it is one of these."""
@@ -218,12 +270,13 @@ class PendingRooms:
     def _numbers(self, among: int) -> Iterator[int]:
         return (number for number in list(self._nodes) if among >> number & 1)
 
-    def _candidate(self, pod: Pod, number: int) -> RoomCandidate[Pod]:
+    def _candidate(self, pod: Pod, number: int, waiting: Pod | None = None) -> RoomCandidate[Pod]:
+        """Return what a node lacks for a pod, and what may leave it for one that waits, or it."""
         lacks, name = self._trial.lacking(pod, number), self._trial.name_of(number)
         movers = tuple(
             Mover(each, move_cost(each), {r: _gives(each, r) for r in lacks})
             for each in self._pods_on(name)
-            if self._may_move(each, pod)
+            if self._may_move(each, waiting or pod)
         )
         rank = NOMINATED_RANK if pod.status.nominated_node == name else 0.0
         return RoomCandidate(number, lacks, movers, rank)

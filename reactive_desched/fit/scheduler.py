@@ -1,7 +1,7 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import ClassVar, Final
 
@@ -101,6 +101,7 @@ class SchedulerNodeFit(EvictionParticipant):
         self._unscored: Iterator[int] = iter(())
         self._last_match: tuple[PodKey, str] | None = None
         self._prepared: set[PodKey] = set()
+        self._is_assuming = False
 
     # --- questions ---
 
@@ -232,6 +233,32 @@ class SchedulerNodeFit(EvictionParticipant):
         found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
         return replace(found, message=f"no node fits the pod: {found.message}")
 
+    @contextmanager
+    def after(self, moves: Iterable[tuple[Pod, str]]) -> Iterator[None]:
+        """Answer within the block as if these pods had moved to these nodes, one after the other.
+
+        Where the eviction of one has begun, its place is reserved already, and stays so.
+        """
+        reservations, vacated = self._nodes.reservations, self._nodes.vacated
+        moved, reserved = list[Pod](), list[Pod]()
+        try:
+            for pod, node in moves:
+                slot = self._nodes.slot_of(node)
+                if slot is not None and pod.uid not in reservations:
+                    reserved.append(pod)
+                    devices = self._filters.devices.devices_for(pod, slot)
+                    reservations.reserve(pod, node, self._clock(), devices)
+                moved.append(pod)
+                vacated.add(pod)
+            self._is_assuming = bool(moved)
+            yield
+        finally:
+            self._is_assuming = False
+            for pod in reserved:
+                reservations.release(pod.uid)
+            for pod in moved:
+                vacated.discard(pod.uid)
+
     # --- reservations and hints ---
 
     def reserve(self, pod: Pod) -> None:
@@ -265,6 +292,11 @@ class SchedulerNodeFit(EvictionParticipant):
         """Return a namespace's evicted pods, each with the node reserved for its replacement."""
         self._nodes.reservations.expire(self._clock())
         return [(r.pod, r.node) for r in self._nodes.reservations.in_namespace(namespace)]
+
+    def is_place_reserved(self, uid: PodKey) -> bool:
+        """Say whether the replacement of an evicted pod is still to be bound, and has a place."""
+        self._nodes.reservations.expire(self._clock())
+        return uid in self._nodes.reservations
 
     def lost_place(self, pod: Pod) -> str:
         """Return why the node reserved for a pod's replacement takes it no more; empty if it does.
@@ -420,7 +452,8 @@ class SchedulerNodeFit(EvictionParticipant):
         if slot is None:
             self._last_match = None
             return None
-        self._unschedulable.record_fit(scope, pod)
+        if not self._is_assuming:
+            self._unschedulable.record_fit(scope, pod)
         name = self._nodes.name(slot)
         self._last_match = pod.uid, name
         return name

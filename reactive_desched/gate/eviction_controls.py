@@ -125,7 +125,7 @@ class EvictionControls:
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
         self.moved_workloads = MovedWorkloads(config.controller.moves)
         marks = beside is None and not dry_run
-        self.move_sets = MoveSets(view, config.controller.moves, marks=marks)
+        self.move_sets = MoveSets(view, config.controller.moves, self.node_fit, marks=marks)
         self.gangs = GangMoves(
             view, self.ledger, config.controller.guards, config.policy.balancing_plugins
         )

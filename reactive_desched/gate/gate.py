@@ -203,12 +203,13 @@ class Gate:
         No place in a queue is taken: nothing leaves before the set has begun.
         """
         waits: Defer | Refuse | None = None
-        for each in self.filters:
-            if (decision := _explain(each, finding, now)) is None:
-                continue
-            if each.name not in TURNS:
-                return decision
-            waits = waits or decision
+        with sets.after_earlier_moves(finding, now):
+            for each in self.filters:
+                if (decision := _explain(each, finding, now)) is None:
+                    continue
+                if each.name not in TURNS:
+                    return decision
+                waits = waits or decision
         return sets.check(finding, now, waits=waits is not None) or waits
 
     def _first_of_begun(
@@ -220,7 +221,10 @@ class Gate:
             if by is not None:
                 sets.note_kept(by)
                 break
-        return sets.stopped(finding) or self._first(finding, now)
+        if (blocked := sets.stopped(finding) or sets.waits_for_earlier(finding, now)) is not None:
+            return blocked
+        with sets.after_earlier_moves(finding, now):
+            return self._first(finding, now)
 
     def _keeping(self, finding: Finding, now: float) -> Refuse | None:
         """Return what keeps a pod for good: until a person changes something."""
@@ -238,8 +242,14 @@ class Gate:
         gangs = self._gangs
         if gangs is not None:
             finding = gangs.widened(finding)
+        sets = self._move_sets
         for each in self.filters:
-            yield each.name, _explain(each, finding, now)
+            if sets is None or finding.move_set is None:
+                decision = _explain(each, finding, now)
+            else:
+                with sets.after_earlier_moves(finding, now):
+                    decision = _explain(each, finding, now)
+            yield each.name, decision
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
         if gangs is not None and finding.gang is not None and not finding.gang.is_rest:

@@ -8,14 +8,19 @@ taint is written, in a dry run and for plugins that observe, a set begins by its
 A set that makes room for a pod that waits, or for a gang, begins with the nomination of each such
 pod for its node instead. The kube-scheduler may take that back when it tries the pod in between:
 the set goes on all the same, until the pods are bound or one is gone, or they have waited in vain.
+Where earlier moves of such a set make the places for later ones, all gates are asked about a pod as
+if the moves before it were done; once the set has begun, it waits until they are.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, PodBound, PodStatusChanged
 from reactive_desched.model.consolidation import (
     EMPTYING,
@@ -89,6 +94,13 @@ ROOM_RESTS: Final = GateReason(
     "Pods have moved to make room for a pod that waits, and it was not bound: nothing moves for it "
     "for a time, and for no other pod of its namespace if it was deleted meanwhile.",
     "moves.futileBackoff",
+)
+
+EARLIER_MOVES: Final = GateReason(
+    MOVE_SET_GATE,
+    "EarlierMoves",
+    "The pod is one of a set, and goes where another pod of it leaves first: until that one's "
+    "replacement is bound elsewhere.",
 )
 
 MOVED_BY_JOBS: Final = GateReason(
@@ -215,9 +227,17 @@ class MoveSets:
     reacts_to = (ConsolidatingTaintGone, PodStatusChanged, PodBound)
     indexes = (ConsolidatedNodes,)
 
-    def __init__(self, view: ClusterView, settings: "MoveSettings", *, marks: bool) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        settings: "MoveSettings",
+        node_fit: SchedulerNodeFit,
+        *,
+        marks: bool,
+    ) -> None:
         self._view = view
         self._settings = settings
+        self._node_fit = node_fit
         self._marks = marks
         self._coming: dict[SetKey, _Coming] = {}  # the one that began to come first is first
         self._ready: dict[SetKey, tuple[float, MoveSet]] = {}
@@ -332,6 +352,45 @@ class MoveSets:
         wakes = (WakeOnPod(there.uid), WakeOnPod(finding.pod.uid))
         return SET_STOPPED.refuse(finding, message, wakes, turn=_row(moved))
 
+    def after_earlier_moves(self, finding: Finding, now: float) -> AbstractContextManager[None]:
+        """Let node fit answer as if the moves before this one were done, unless that is awaited.
+
+        So it is until the set has begun, and where nothing moves at all, in a dry run.
+        """
+        moved = finding.move_set
+        if moved is None or not moved.earlier:
+            return nullcontext()
+        if self._marks and self._has_begun(moved, now):
+            return nullcontext()
+        before = takewhile(lambda each: each.pod != finding.pod.uid, moved.earlier)
+        there = ((self._view.pod(each.pod), each) for each in before)
+        moves = [(pod, each.to) for pod, each in there if pod is not None and pod.node == each.node]
+        return self._node_fit.after(moves)
+
+    def waits_for_earlier(self, finding: Finding, now: float) -> Refuse | None:
+        """Return that a move before this one is not done yet; None where nothing has to move.
+
+        What room it needs there is another question, which node fit answers.
+        """
+        moved = finding.move_set
+        assert moved is not None, "it is asked about sets"
+        room = self._rooms.get(moved.key)
+        if room is None:
+            return None
+        before = takewhile(lambda each: each.pod != finding.pod.uid, room.moved.earlier)
+        for each in before:
+            pod = self._view.pod(each.pod)
+            if pod is None and not self._node_fit.is_place_reserved(each.pod):
+                continue
+            which = "a pod" if pod is None else str(pod)
+            message = (
+                f"{which} leaves {each.node} first, which makes the place for this one: it waits "
+                "until the replacement is bound elsewhere"
+            )
+            wakes = (WakeOnPod(each.pod), WakeOnPod(finding.pod.uid), WakeOnNode(each.to))
+            return EARLIER_MOVES.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
+        return None
+
     def check(self, finding: Finding, now: float, *, waits: bool) -> Defer | Refuse | None:
         """Decide on a pod of a set that has not begun, which all other gates let go.
 
@@ -368,10 +427,11 @@ class MoveSets:
 
     def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Return what keeps a pod of a set, as far as that is so without another look at all."""
-        if not self.asks_for_all(finding, now):
-            return None
         moved = finding.move_set
-        assert moved is not None, "it was asked just now"
+        if moved is None:
+            return None
+        if not self.asks_for_all(finding, now):
+            return self.waits_for_earlier(finding, now)
         return self._rests_or_turn(finding, moved, now) or self._incomplete(finding, moved)
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
@@ -459,7 +519,7 @@ class MoveSets:
             f"all {which} have to be let go before "
             f"the first leaves: `reactive-desched why --node {moved.node}` says what keeps one"
         )
-        nodes = dict.fromkeys((moved.node, *(each.node for each in moved.rooms)))
+        nodes = dict.fromkeys((moved.node, *moved.nodes))
         wakes = (*map(WakeOnNode, nodes), WakeOnPod(finding.pod.uid))
         return SET_INCOMPLETE.refuse(finding, message, wakes, turn=_row(moved))
 
@@ -554,8 +614,8 @@ class MoveSets:
         return any(pod is not None and pod.is_pending for pod in there)
 
     def _gone_node(self, moved: MoveSet) -> str | None:
-        """Return a node on which the set makes room, and that is gone."""
-        for name in dict.fromkeys(each.node for each in moved.rooms):
+        """Return a node on which the set makes room or a place, and that is gone."""
+        for name in moved.nodes if moved.rooms else ():
             info = self._view.node_info(name)
             if info is None or info.node is None:
                 return name

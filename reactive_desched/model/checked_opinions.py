@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import (
     AllNodesBut,
+    EarlierMove,
     Finding,
     MoveSet,
     RequeueAfter,
@@ -131,6 +132,10 @@ def _check_move_set(finding: Finding) -> None:
     for room in moved.rooms:
         _require("a room of a move_set", room, (RoomFor,))
         _require_names("move_set", room.pod, room.node)
+    _require("earlier of a move_set", moved.earlier, (tuple,))
+    for each in moved.earlier:
+        _require("an earlier move of a move_set", each, (EarlierMove,))
+        _require_names("move_set", each.pod, each.node, each.to)
     if moved.gang is not None:
         _require("gang of a move_set", moved.gang, (Gang,))
         _require_names("move_set", *moved.gang)

@@ -27,12 +27,24 @@ class RoomFor(Struct, frozen=True, gc=False):
     node: str
 
 
+class EarlierMove(Struct, frozen=True, gc=False):
+    """A pod of another node that moves first, by its uid: what it leaves is a place for the next.
+
+    `to` is the node that it was found to fit on.
+    """
+
+    pod: PodKey
+    node: str
+    to: str
+
+
 class MoveSet(Struct, frozen=True, gc=False):
     """Pods whose moves are worth it only together: all those that have to leave a node.
 
     They leave it so that it can be removed, or to make `rooms`: for one pod that waits, on `node`,
     or for those of a `gang`, also on other nodes; `most` pods at most move for these rooms, those
-    of earlier sets counted. `empty` are nodes that are empty already, and are to take none.
+    of earlier sets counted. The moves of `earlier` ones of `pods` make the places for those that
+    come after them. `empty` are nodes that are empty already, and are to take none.
     """
 
     node: str
@@ -41,6 +53,13 @@ class MoveSet(Struct, frozen=True, gc=False):
     rooms: tuple[RoomFor, ...] = ()
     gang: Gang | None = None
     most: int = 0
+    earlier: tuple[EarlierMove, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes with rooms, and those with places that earlier moves make."""
+        rooms = [each.node for each in self.rooms]
+        return tuple(dict.fromkeys([*rooms, *(each.node for each in self.earlier)]))
 
     @property
     def key(self) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import (
     LOOKS_PER_SLICE,
     AllNodesBut,
+    EarlierMove,
     Finding,
     MoveSet,
     RequeueAfter,
@@ -99,7 +100,8 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
     """Pods whose moves make room for one that the scheduler finds no node for.
 
     The cheapest pods of one node move, of the same or a lower priority, each of which fits on
-    another node by all of the kube-scheduler's filters; then the pod that waits fits there. They
+    another node by all of the kube-scheduler's filters; then the pod that waits fits there. Where
+    there are none, pods of a second node move first, and make places for those of the first. They
     move all or not at all: the first one leaves once all gates let all of them go and the pod that
     waits is nominated for the node, so that nothing of its priority or below takes the room. For a
     gang there is room on one or several nodes for as many of its pods as have to run together, or
@@ -202,6 +204,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         message = f"{where} {has} room for {who} once {pods} moved, with places elsewhere"
         leaves = False
         for each, to in _moves_of(rooms):
+            but = {each.node} if waiting.gang is not None else {each.node, moved.node}
             details: dict[str, int | str] = {
                 "roomFor": str(waiting.gang or waiting),
                 "pods": len(moved.pods),
@@ -212,7 +215,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
                 self.name,
                 message,
                 needs_fit=True,
-                targets=AllNodesBut(frozenset((each.node,))),
+                targets=AllNodesBut(frozenset(but)),
                 relieves_node=True,
                 details=details,
                 move_set=moved,
@@ -281,12 +284,14 @@ def _moves_of(rooms: Rooms) -> Iterator[tuple[Pod, int]]:
 
 
 def _set_of(waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial, most: int) -> MoveSet:
-    """Return the set; its node is that of the first pod that moves."""
+    """Return the set; its node is that of the room, of a gang that of the first pod that moves."""
     moves = list(_moves_of(rooms))
+    earlier = [move for room in rooms for move in room.earlier]
     return MoveSet(
-        moves[0][0].node,
+        moves[0][0].node if waiting.gang is not None else trial.name_of(rooms[0].node),
         tuple(each.uid for each, _ in moves),
         rooms=tuple(RoomFor(each.pod.uid, trial.name_of(each.node)) for each in rooms),
         gang=waiting.gang,
         most=most * len(rooms),
+        earlier=tuple(EarlierMove(each.uid, each.node, trial.name_of(to)) for each, to in earlier),
     )

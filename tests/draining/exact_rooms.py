@@ -10,21 +10,15 @@ from tests.draining.rooms import MOST, Waiting, WaitingGang
 from tests.draining.small_clusters import MAX_PODS, SmallCluster, SmallPod
 
 
-def fewest_moves(
-    waiting: Waiting, deterministic_time: float, *, any_node: bool = True
-) -> int | None:
-    """Return the fewest moves, `MOST` at most, by the solver; None where there is no room.
-
-    With `any_node` pods of every node may move, else those of the pod's own alone.
-    """
-    pods = (waiting.pod,)
-    return _fewest(waiting.cluster, pods, MOST, deterministic_time, any_node=any_node)
+def fewest_moves(waiting: Waiting, deterministic_time: float) -> int | None:
+    """Return the fewest moves, `MOST` at most, by the solver; None where there is no room."""
+    return _fewest(waiting.cluster, (waiting.pod,), MOST, deterministic_time)
 
 
 def fewest_moves_for_gang(waiting: WaitingGang, deterministic_time: float) -> int | None:
     """Return the fewest moves by the solver after which all pods of a gang fit."""
     most = MOST * len(waiting.pods)
-    return _fewest(waiting.cluster, waiting.pods, most, deterministic_time, any_node=True)
+    return _fewest(waiting.cluster, waiting.pods, most, deterministic_time)
 
 
 def _fewest(
@@ -32,8 +26,6 @@ def _fewest(
     waiting: Sequence[SmallPod],
     most: int,
     deterministic_time: float,
-    *,
-    any_node: bool,
 ) -> int | None:
     model = cp_model.CpModel()
     to: dict[SmallPod, dict[int, cp_model.IntVar]] = {}
@@ -51,9 +43,6 @@ def _fewest(
         others = slots_in(each.allowed & ((1 << len(cluster.nodes)) - 1) & ~(1 << each.node))
         moves[each] = {n: model.new_bool_var(f"{each.name}>{n}") for n in others}
         model.add(sum(moves[each].values()) <= 1)
-        if not any_node:
-            own = sum(ways[each.node] for ways in to.values() if each.node in ways)
-            model.add(sum(moves[each].values()) <= own)
     for node in cluster.nodes:
         n, there = node.number, cluster.on(node.number)
         ways = {p: moves[p][n] for p in moves if n in moves[p]}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Generator
+from functools import partial
 from random import Random
 
 from msgspec import Struct
@@ -87,8 +88,44 @@ def candidates(waiting: Waiting) -> list[RoomCandidate[SmallPod]]:
 def find(waiting: Waiting, places: SmallPlaces | None = None) -> Room[SmallPod] | None:
     places = places or SmallPlaces(waiting.cluster)
     everywhere = (1 << len(waiting.cluster.nodes)) - 1
-    steps = find_room(waiting.pod, candidates(waiting), everywhere, places, MOST)
-    return planned(steps)
+    return planned(_search(waiting, everywhere, places))
+
+
+def _search(
+    waiting: Waiting, everywhere: int, places: SmallPlaces
+) -> Generator[None, None, Room[SmallPod] | None]:
+    """Look for moves of one node's pods, then of another one's as well, as the plugin does."""
+    of = candidates(waiting)
+    room = yield from find_room(waiting.pod, of, everywhere, places, MOST)
+    if room is None:
+        makes = partial(_place_candidates, waiting.cluster, places)
+        room = yield from find_room(
+            waiting.pod, of, everywhere, places, MOST, place_candidates=makes
+        )
+    return room
+
+
+def _place_candidates(
+    cluster: SmallCluster, places: SmallPlaces, pod: SmallPod, among: int
+) -> Generator[None, None, list[RoomCandidate[SmallPod]]]:
+    yield
+    found = []
+    for node in cluster.nodes:
+        if not among & pod.allowed >> node.number & 1 or node.number == pod.node:
+            continue
+        there = places.on(node.number)
+        lacks = {
+            "cpu": pod.cpu - (node.cpu - sum(each.cpu for each in there)),
+            "memory": pod.memory - (node.memory - sum(each.memory for each in there)),
+            "pods": 1 - (MAX_PODS - len(there)),
+        }
+        movers = tuple(
+            Mover(each, 1.0, {"cpu": each.cpu, "memory": each.memory, "pods": 1})
+            for each in there
+            if not each.stays and each.node == node.number
+        )
+        found.append(RoomCandidate(node.number, lacks, movers))
+    return found
 
 
 def broken_by(waiting: Waiting, room: Room[SmallPod]) -> list[str]:

@@ -107,3 +107,31 @@ def test_a_gang_gets_room_on_two_nodes_by_one_set_of_moves(
     assert len({each.node for each in members.values()}) == 2
     moved = [each.pod for each in referee.evicted()]
     assert [name.startswith("web") for name in moved] == [True, True]
+
+
+def test_a_pod_of_a_second_node_moves_first_and_makes_the_place_for_one_of_the_first(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """`big` fits on n1 without `a`, that on n2 alone, without `m`, and that one on n3."""
+    playground.balance = {"MakeRoomForPending": {"wait": "1s"}}
+    playground.settings = SETTINGS
+    ours = {OWNER: playground.namespace}
+    playground.add_nodes("n2", side="a")
+    playground.deploy("fill2", 1, cpu="5", nodeSelector={**ours, "side": "a"})
+    playground.deploy("m", 1, cpu="2")
+    playground.add_nodes("n1", side="a", first="yes")
+    playground.deploy("fill1", 1, cpu="3", nodeSelector={**ours, "first": "yes"})
+    playground.deploy("a", 1, cpu="2", nodeSelector={**ours, "side": "a"})
+    playground.add_nodes("n3", third="yes")
+    playground.deploy("fill3", 1, cpu="5", nodeSelector={**ours, "third": "yes"})
+    playground.kubectl.run("apply", "-f", "deploy/room/rbac.yaml")
+    create(playground, "big", 1, "4")
+
+    with run_controller():
+        playground.await_healthy("big", 1)
+        (a,) = playground.await_healthy("a", 1, off="n1").values()
+        (m,) = playground.await_healthy("m", 1, off="n2").values()
+        time.sleep(QUIET_S)
+
+    assert [each.pod.split("-")[0] for each in referee.evicted()] == ["m", "a"]
+    assert (a.node, m.node) == (playground.node("n2"), playground.node("n3"))

@@ -430,6 +430,102 @@ async def test_room_on_a_node_that_is_gone_ends_and_is_made_on_another_at_once()
     assert controller.taints == [("n4", True), ("n1", True)]
 
 
+def second_node_cluster() -> tuple[Any, ...]:
+    """n1 gets room once `a` leaves it; that fits on n2 alone, once `m` has gone to n3 from there.
+
+    `a` and `b` of n1 ask for memory that only n2 has.
+    """
+    big = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+    small_memory = {**big, "memory": "4Gi"}
+    return (
+        node("n1", allocatable=big),
+        node("n2", allocatable=big),
+        node("n3", allocatable=small_memory),
+        pod("a", on="n1", requests={"cpu": "1", "memory": "5Gi"}),
+        web("k1", "n1", "1", owner=None),
+        web("m", "n2", "1"),
+        web("k2", "n2", "2500m", owner=None),
+        web("k3", "n3", "2500m", owner=None),
+    )
+
+
+async def test_a_pod_of_a_second_node_moves_first_and_makes_the_place_for_one_of_the_first() -> (
+    None
+):
+    controller = MakingRoom()
+    controller.sync_and_resume(*second_node_cluster(), waits())
+    async with controller.following():
+        assert controller.writes == [("big", "n1")]
+        assert controller.taints == [("n1", True), ("n2", True)]
+        assert controller.evicted_names == ["m"]
+        assert controller.blocking()["a"] == "EarlierMoves"
+        controller.delete(controller.now("m"))
+        await anyio.sleep(20)
+        assert controller.evicted_names == ["m"]  # its replacement might still come to n2
+        controller.deliver(web("mx", "n3", "1"))
+        await anyio.sleep(5)
+        assert controller.evicted_names == ["m", "a"]
+        await controller.land("a", "n2")
+        controller.update("big", node="n1")
+        await anyio.sleep(60)
+
+    assert controller.results == ["begun", "bound"]
+    assert controller.evicted_names == ["m", "a"]
+    assert controller.taints[2:] == [("n1", False), ("n2", False)]
+
+
+async def test_a_dry_run_names_the_moves_of_both_nodes() -> None:
+    controller = MakingRoom(dry_run=True)
+    controller.evictor.script |= {"a": [DryRun()], "m": [DryRun()]}
+    controller.sync_and_resume(*second_node_cluster(), waits())
+    async with controller.following():
+        await anyio.sleep(1)
+
+    assert (controller.writes, controller.taints) == ([], [])
+    assert sorted(controller.evicted_names) == ["a", "m"]
+
+
+async def test_nothing_leaves_a_second_node_where_the_pod_of_the_first_is_kept() -> None:
+    controller = MakingRoom(guards=GuardSettings())
+    a = pod("a", on="n1", requests={"cpu": "1", "memory": "5Gi"})
+    held = replace(a, annotations=Annotations(do_not_evict="true"))
+    others = [each for each in second_node_cluster() if each.name != "a"]
+    controller.sync_and_resume(*others, held, waits())
+    async with controller.following():
+        await anyio.sleep(900)
+        assert (controller.writes, controller.evicted_names) == ([], [])
+        controller.update("a", annotations=Annotations())
+        await anyio.sleep(30)
+
+    assert controller.evicted_names == ["m"]
+
+
+async def test_where_the_place_that_was_made_is_taken_nothing_else_moves_and_the_set_ends() -> None:
+    controller = MakingRoom()
+    controller.sync_and_resume(*second_node_cluster(), waits())
+    async with controller.following():
+        controller.delete(controller.now("m"))
+        controller.deliver(web("mx", "n3", "1"), web("late", "n2", "1", owner=None))
+        await anyio.sleep(3600)
+        assert controller.evicted_names == ["m"]
+
+    assert controller.results == ["begun", "given_up"]
+    assert controller.taints[2:] == [("n1", False), ("n2", False)]
+
+
+async def test_what_is_assumed_of_earlier_moves_leaves_nothing_behind() -> None:
+    """Node fit reserves nothing where the set does not begin: `n3` takes another pod meanwhile."""
+    controller = MakingRoom()
+    controller.refusal = RequestRejected("403", retryable=False, is_denied=True)
+    controller.sync_and_resume(*second_node_cluster(), waits())
+    async with controller.following():
+        assert controller.writes == [("big", "n1")]
+        fit = controller.controller.gates.node_fit
+        assert fit.reserved_by_node() == {}
+        assert fit.find_node_among(controller.now("a"), {"n2"}) is None
+        assert fit.find_node_among(controller.now("m"), {"n3"}) == "n3"
+
+
 async def test_one_room_is_made_after_the_other() -> None:
     third, fourth = small("n3"), small("n4")
     more = web("c", "n3", "1500m"), web("k3", "n3", "500m", owner=None)

@@ -1,5 +1,6 @@
 """Sets of pods that leave together: how many are followed until all pods of theirs have come."""
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.move_sets import (
     BEGINS,
     MAX_COMING,
@@ -19,7 +20,9 @@ BOTH = MoveSet("n1", (A.uid, B.uid))
 
 
 def make_sets(*, marks: bool = False) -> MoveSets:
-    return MoveSets(ClusterView(ClusterState(), lambda: 0.0), MoveSettings(), marks=marks)
+    view = ClusterView(ClusterState(), lambda: 0.0)
+    node_fit = SchedulerNodeFit(view, lambda: 0.0)
+    return MoveSets(view, MoveSettings(), node_fit, marks=marks)
 
 
 def reason(sets: MoveSets, of: Pod, moved: MoveSet) -> str:

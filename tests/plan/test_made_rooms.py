@@ -56,3 +56,19 @@ def test_the_pod_that_waits_is_bound_after_the_move_that_makes_its_room() -> Non
 
 def test_where_moves_make_no_room_none_is_shown() -> None:
     assert preview(*NODES, *HALVES, waits("3500m"), web("c", "n1", "1")).made_rooms == ()
+
+
+def test_a_move_of_a_second_node_comes_before_the_one_for_which_it_makes_a_place() -> None:
+    """`a` fits on n2 alone, by its memory, once `m` has gone to n3."""
+    third = node("n3", allocatable={"cpu": "4", "memory": "4Gi", "pods": "9"})
+    pods = [
+        pod("a", on="n1", requests={"cpu": "1", "memory": "5Gi"}),
+        web("k1", "n1", "1", owner=None),
+        web("m", "n2", "1"),
+        web("k2", "n2", "2500m", owner=None),
+        web("k3", "n3", "2500m", owner=None),
+    ]
+    [made] = preview(*NODES, third, *pods, waits("3")).made_rooms
+
+    assert (made.pod, made.pods, made.node) == ("default/big", 2, "n1")
+    assert made.bound_in_seconds is not None
