@@ -2,9 +2,11 @@ import pytest
 
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import pdb as coverage_module
-from reactive_desched.state.indexes.pdb import PdbIndex
+from reactive_desched.state.indexes.pdb import PARTS_PER_STEP, PdbIndex
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.testing.builders import pod
 
 COMPARED: list[str] = []
@@ -83,3 +85,53 @@ def test_a_namespace_forgotten_makes_room_for_others(
     coverage.covering(WEB)
 
     assert COMPARED == ["web"]
+
+
+def many_budgets(state: ClusterState) -> PdbIndex:
+    """A namespace with 500 budgets of 40 parts each, of which the last one covers WEB."""
+    other = {f"k{part}": "v" for part in range(40)}
+    for number in range(500):
+        selector = LabelSelector({"app": "web"} if number == 499 else other)
+        state.upsert(PodDisruptionBudget("crowd", f"b{number}", selector=selector))
+    return state.index(PdbIndex)
+
+
+CROWDED = pod("web", labels={"app": "web"}, namespace="crowd")
+
+
+def test_an_evaluation_compares_many_budgets_in_steps(state: ClusterState) -> None:
+    coverage = many_budgets(state)
+    long_answers = state.index(PodAffinity).queries.long_answers
+
+    with long_answers, pytest.raises(AnswerTakesLong) as asked:
+        coverage.covering(CROWDED)
+
+    assert len(list(asked.value.steps)) > 500 * 40 / PARTS_PER_STEP - 2
+    with long_answers:
+        assert names(coverage.covering(CROWDED)) == ["b499"]
+
+
+def test_whoever_wants_no_steps_has_the_answer_at_once(state: ClusterState) -> None:
+    assert names(many_budgets(state).covering(CROWDED)) == ["b499"]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_selector_that_changes_between_two_steps_counts_and_the_answer_comes_then(
+    state: ClusterState, *, removed: bool
+) -> None:
+    coverage = many_budgets(state)
+    long_answers = state.index(PodAffinity).queries.long_answers
+    with long_answers, pytest.raises(AnswerTakesLong) as asked:
+        coverage.covering(CROWDED)
+    next(asked.value.steps)
+
+    if removed:
+        state.remove(PodDisruptionBudget("crowd", "b499"))
+    else:
+        state.upsert(PodDisruptionBudget("crowd", "b0", selector=LabelSelector({"app": "web"})))
+    for _ in asked.value.steps:
+        pass
+
+    with long_answers:
+        found = names(coverage.covering(CROWDED))
+    assert sorted(found) == ([] if removed else ["b0", "b499"])
