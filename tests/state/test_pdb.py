@@ -99,7 +99,7 @@ def many_budgets(state: ClusterState) -> PdbIndex:
 CROWDED = pod("web", labels={"app": "web"}, namespace="crowd")
 
 
-def test_an_evaluation_compares_many_budgets_in_steps(state: ClusterState) -> None:
+def test_an_evaluation_has_the_answer_about_many_budgets_in_steps(state: ClusterState) -> None:
     coverage = many_budgets(state)
     long_answers = state.index(PodAffinity).queries.long_answers
 
@@ -111,7 +111,7 @@ def test_an_evaluation_compares_many_budgets_in_steps(state: ClusterState) -> No
         assert names(coverage.covering(CROWDED)) == ["b499"]
 
 
-def test_whoever_wants_no_steps_has_the_answer_at_once(state: ClusterState) -> None:
+def test_what_is_asked_outside_an_evaluation_is_answered_at_once(state: ClusterState) -> None:
     assert names(many_budgets(state).covering(CROWDED)) == ["b499"]
 
 
