@@ -1,6 +1,5 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
-from bisect import bisect_left
 from collections.abc import (
     Callable,
     Collection,
@@ -8,14 +7,11 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from enum import StrEnum
 from functools import cache
-from heapq import merge
-from itertools import chain, islice
-from math import inf, log
-from typing import Final, NamedTuple, TypeVar
+from math import inf
+from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -25,6 +21,17 @@ from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.draining.obstacles import protected_by
+from reactive_desched.draining.spread_domains import (
+    DestinationChoice,
+    Domain,
+    NodesByDomain,
+    Spread,
+    Steps,
+    Targets,
+    by_size,
+    nodes_by_domain,
+    skew,
+)
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.findings import (
     LOOKS_PER_SLICE,
@@ -33,15 +40,12 @@ from reactive_desched.model.findings import (
     YieldPoint,
     pauses_between,
 )
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.spread_moves import (
-    Admitted,
     Companion,
     Companions,
-    NearDomains,
     Pick,
     SourcePods,
-    Standing,
     moves_between,
 )
 from reactive_desched.model.subjects import NodeSubject
@@ -50,7 +54,6 @@ from reactive_desched.primitives.long_answers import (
     InPortions,
     at_once,
     portions,
-    sorted_portions,
 )
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
@@ -64,12 +67,6 @@ from reactive_desched.state.indexes.spread_groups import (
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""
-
-
-T = TypeVar("T")
-
-_Steps = Generator[YieldPoint, None, T]
-"""What leads to an answer about many pods or nodes; the cluster may change between two steps."""
 
 
 class UnsatisfiableConstraintAction(StrEnum):
@@ -241,7 +238,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         view: View,
         size_limit: "_SizeLimit",
         closed_domains: "_ClosedDomains",
-    ) -> "_Steps[list[_Move]]":
+    ) -> "Steps[list[_Move]]":
         """Choose the pods of a constraint that should leave, and the domains that may take them."""
         if (spread := (yield from self._spread(group, view, closed_domains))) is None:
             return []
@@ -279,7 +276,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 leaving = yield from domain.in_order()
                 yield from pauses_between(sources.add(domain.value, domain.size, leaving))
         is_hard = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE in group.declared
-        choice = _Choice(spread, companions, is_hard=is_hard)
+        choice = DestinationChoice(spread, companions, is_hard=is_hard)
         picks = sources.pick()
         misfits: list[_Move] = []
         pick = next(picks, None)
@@ -297,7 +294,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def _spread(
         self, group: SpreadGroup, view: View, closed_domains: "_ClosedDomains"
-    ) -> "_Steps[_Spread | None]":
+    ) -> Steps[Spread | None]:
         """Return how the pods of a constraint are spread; None where nothing is to be restored."""
         if not any(kind in group.declared for kind in self.args.constraints):
             return None
@@ -305,32 +302,32 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if all(domain.size <= group.max_skew for domain in occupied.values()):
             return None
         yield from self._add_empty_domains(occupied, group, view)
-        if _skew(occupied.values()) <= group.max_skew:
+        if skew(occupied.values()) <= group.max_skew:
             return None
         # They make no domain a source.
         for value, _, number in (yield from self._on_absent_nodes(group, view)):
-            occupied.setdefault(value, _Domain(value)).size += number
-        nodes = yield from _nodes_by_domain(group, view)
+            occupied.setdefault(value, Domain(value)).expect(number)
+        nodes = yield from nodes_by_domain(group, view)
         closed = yield from closed_domains(nodes, view)
-        domains = yield from _by_size([of for of in occupied.values() if of.value not in closed])
+        domains = yield from by_size([of for of in occupied.values() if of.value not in closed])
         if not domains or domains[-1].size - domains[0].size <= group.max_skew:
             return None
         if not (yield from self._is_declared(group, domains, view)):
             return None
         yield YieldPoint()
-        return _Spread(group, domains, nodes, view)
+        return Spread(group, domains, nodes, view)
 
     def _add_empty_domains(
-        self, occupied: "dict[str, _Domain]", group: SpreadGroup, view: View
+        self, occupied: dict[str, Domain], group: SpreadGroup, view: View
     ) -> Iterator[YieldPoint]:
         """Add the domains of a constraint that have no pods, of which there may be thousands."""
         for names in portions(list(view.index(SpreadGroups).domains(group))):
             for name in names:
                 if name not in occupied:
-                    occupied[name] = _Domain(name)
+                    occupied[name] = Domain(name)
             yield YieldPoint()
 
-    def _companions(self, group: SpreadGroup, view: View) -> "_Steps[Companions]":
+    def _companions(self, group: SpreadGroup, view: View) -> Steps[Companions]:
         """Return the constraints that pods declare together with this one, as they are."""
         related = [other for other in group.related if not other.selector.is_empty]
         related.sort(key=lambda other: repr(other.key))
@@ -340,7 +337,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             companions.append(companion)
         return Companions(companions)
 
-    def _companion(self, group: SpreadGroup, view: View) -> "_Steps[Companion]":
+    def _companion(self, group: SpreadGroup, view: View) -> Steps[Companion]:
         domains = yield from self._occupied_domains(group, view)
         sizes: dict[str, int] = {}
         for names in portions([*view.index(SpreadGroups).domains(group), *domains]):
@@ -364,7 +361,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return companion
 
     def _move(
-        self, pod: Pod, spread: "_Spread", source: "_Domain", targets: "_Targets", *, fits: bool
+        self, pod: Pod, spread: Spread, source: Domain, targets: Targets, *, fits: bool
     ) -> "_Move":
         group, smallest = spread.group, spread.domains[0]
         key, needs_fit = group.topology_key, self.args.topology_balance_node_fit
@@ -394,14 +391,14 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     def _counts(self, view: View) -> SpreadCounts:
         return view.index(SpreadCounts, _CountedPods(self, view))
 
-    def _occupied_domains(self, group: SpreadGroup, view: View) -> "_Steps[dict[str, _Domain]]":
+    def _occupied_domains(self, group: SpreadGroup, view: View) -> Steps[dict[str, Domain]]:
         """Return the domains of a constraint that have pods, or will have some soon."""
         yield from pauses_between(view.index(SpreadGroups).count_domains(group))
-        domains: dict[str, _Domain] = {}
+        domains: dict[str, Domain] = {}
         for counted in self._counts(view).counted_pods(group):
             for at, pod in counted:
                 if (domain := domains.get(at)) is None:
-                    domain = domains[at] = _Domain(at)
+                    domain = domains[at] = Domain(at)
                 if not view.is_leaving(pod):
                     domain.add(pod)
             yield YieldPoint()
@@ -410,12 +407,12 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 node_and_pods = view.pods_of(NodeSubject(node))
                 value = node_and_pods and node_and_pods[0].labels.get(group.topology_key)
                 if value is not None:
-                    domains.setdefault(value, _Domain(value)).size += 1
+                    domains.setdefault(value, Domain(value)).expect(1)
         return domains
 
     def _on_absent_nodes(
         self, group: SpreadGroup, view: View
-    ) -> "_Steps[list[tuple[str, float, int]]]":
+    ) -> Steps[list[tuple[str, float, int]]]:
         """Return how many pods of a constraint nodes have that may be back, and when that is over.
 
         They count in the domain of their node, as they did before and will again.
@@ -436,8 +433,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return found
 
     def _is_declared(
-        self, group: SpreadGroup, domains: Iterable["_Domain"], view: View
-    ) -> "_Steps[bool]":
+        self, group: SpreadGroup, domains: Iterable[Domain], view: View
+    ) -> Steps[bool]:
         """Say whether a pod of the scope that the evictor may evict declares the constraint.
 
         As a rule one of those that it counts does.
@@ -482,29 +479,11 @@ def _domain_of(pod: Pod, group: SpreadGroup, view: View) -> str | None:
     return None if found is None else group.nodes.domain_of(found[1])
 
 
-_NodesByDomain = Mapping[str, list[Node]]
-"""The nodes that a constraint includes."""
-
-
-def _nodes_by_domain(group: SpreadGroup, view: View) -> "_Steps[_NodesByDomain]":
-    found: dict[str, list[Node]] = {}
-
-    def add(name: str) -> None:
-        if (node_and_pods := view.pods_of(NodeSubject(name))) is None:
-            return
-        node = node_and_pods[0]
-        if (domain := group.nodes.domain_of(node)) is not None:
-            found.setdefault(domain, []).append(node)
-
-    yield from pauses_between(map(add, view.node_names()))
-    return found
-
-
-_ClosedDomains = Callable[[_NodesByDomain, View], _Steps[Collection[str]]]
+_ClosedDomains = Callable[[NodesByDomain, View], Steps[Collection[str]]]
 """Says which domains of a constraint neither give pods nor take them."""
 
 
-def _no_domains(_nodes: _NodesByDomain, _view: View) -> _Steps[Collection[str]]:
+def _no_domains(_nodes: NodesByDomain, _view: View) -> Steps[Collection[str]]:
     yield from ()
     return ()
 
@@ -516,7 +495,7 @@ def _emptied_domains(group: SpreadGroup) -> _ClosedDomains:
     """
     is_hard = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE in group.declared
 
-    def ask(nodes: _NodesByDomain, view: View) -> _Steps[Collection[str]]:
+    def ask(nodes: NodesByDomain, view: View) -> Steps[Collection[str]]:
         index = view.index(EmptiedNodes)
         if not (emptied := index.names if is_hard else index.avoided):
             return ()
@@ -539,73 +518,6 @@ class _CountedPods(NamedTuple):
         return not pod.is_terminating and self.plugin.args.covers(pod) and self.view.evictable(pod)
 
 
-class _Domain:
-    """A domain and its pods; `size` counts the replacements that are expected as well."""
-
-    __slots__ = ("_ordered", "_passed_over", "pods", "size", "value")
-
-    def __init__(self, value: str) -> None:
-        self.value = value
-        self.pods: list[Pod] = []
-        self.size = 0
-        self._ordered: Iterator[Pod] | None = None
-        self._passed_over: list[Pod] = []  # the next one last
-
-    def add(self, pod: Pod) -> None:
-        """Add a pod."""
-        self.pods.append(pod)
-        self.size += 1
-
-    def in_order(self) -> "_Steps[Iterator[Pod]]":
-        """Return the pods from the end of the order."""
-        ordered: list[list[Pod]] = []
-        for portion in portions(self.pods):
-            ordered.append(sorted(portion, key=_order, reverse=True))
-            yield YieldPoint()
-        return merge(*ordered, key=_order, reverse=True)
-
-    def take(self, count: int, fits: Callable[[Pod], bool]) -> "_Steps[list[Pod]]":
-        """Take so many from the end of the order, those that fit before any other.
-
-        They are returned in the order. Those that were taken before are gone.
-        """
-        if self._ordered is None:
-            self._ordered = yield from self.in_order()
-        fitting: list[Pod] = []
-        others: list[Pod] = []
-        while len(fitting) < count:
-            waiting = self._passed_over
-            pod = waiting.pop() if waiting else next(self._ordered, None)
-            if pod is None:
-                break
-            (fitting if fits(pod) else others).append(pod)
-            yield YieldPoint()
-        number = count - len(fitting)
-        self._passed_over += reversed(others[number:])
-        return [*fitting, *others[:number]][::-1]
-
-
-def _by_size(domains: Sequence[_Domain]) -> _Steps[list[_Domain]]:
-    """Return domains in order, the smallest first."""
-    found: list[_Domain] = []
-    for portion in sorted_portions(domains, lambda each: (each.size, each.value)):
-        found += portion
-        yield YieldPoint()
-    return found
-
-
-def _skew(domains: Collection[_Domain]) -> int:
-    sizes = [domain.size for domain in domains]
-    return max(sizes) - min(sizes)
-
-
-def _order(pod: Pod) -> tuple[bool, bool, int, str]:
-    """Sort pods bound to nodes first, then by priority, those without one first."""
-    spec = pod.spec
-    is_bound = bool(spec.node_selector) or spec.node_affinity is not None
-    return not is_bound, spec.priority is not None, spec.priority or 0, pod.name
-
-
 _SizeLimit = Callable[[int], float]
 """How many pods a domain must stay below to take some of a source that has this number left."""
 
@@ -618,159 +530,7 @@ def _only_fewer_pods(left_in_source: int) -> float:
     return left_in_source
 
 
-class _Destinations:
-    """The domains below the average, the smallest first, and the nodes in them."""
-
-    def __init__(
-        self, group: SpreadGroup, below: list[_Domain], nodes: _NodesByDomain, view: View
-    ) -> None:
-        self._sizes = [domain.size for domain in below]
-        self._size_of: dict[str | None, int] = {domain.value: domain.size for domain in below}
-        self._nodes = [nodes.get(domain.value, ()) for domain in below]
-        self._targets: dict[int, _Targets] = {}
-        self._group = group
-        self.view = view
-
-    def size_at(self, node: Node) -> int:
-        """Return how many pods the domain of one of the nodes has."""
-        return self._size_of[self._group.nodes.domain_of(node)]
-
-    def smaller_than(self, size: float) -> "_Targets":
-        """Return the nodes of those domains that have fewer pods."""
-        count = bisect_left(self._sizes, size)
-        if count not in self._targets:
-            nodes = chain.from_iterable(islice(self._nodes, count))
-            self._targets[count] = _Targets(nodes, self.view)
-        return self._targets[count]
-
-
-class _Targets:
-    """The nodes that may take a pod."""
-
-    def __init__(self, nodes: Iterable[Node], view: View) -> None:
-        self.nodes = tuple(nodes)
-        self.names = frozenset(node.name for node in self.nodes)
-        self.view = view
-        self._fits: dict[PodKey, bool] = {}
-
-    def fits(self, pod: Pod) -> bool:
-        """Say whether a pod fits one of them; node fit is asked once for each pod."""
-        if pod.uid not in self._fits:
-            self._fits[pod.uid] = self.view.find_node_among(pod, self.names) is not None
-        return self._fits[pod.uid]
-
-
-class _Spread:
-    """The pods of a constraint by domain, the smallest domain first."""
-
-    def __init__(
-        self, group: SpreadGroup, domains: list[_Domain], nodes: _NodesByDomain, view: View
-    ) -> None:
-        self.group = group
-        self.domains = domains
-        self.average = sum(domain.size for domain in domains) / len(domains)
-        below = [domain for domain in domains if domain.size < self.average]
-        self.destinations = _Destinations(group, below, nodes, view)
-
-
-MAX_WEIGHED: Final = 100
-"""So many times a plan weighs constraints that a move cannot serve at once; the rest of its pods
-stays for now. It takes a millisecond for 500 nodes."""
-
-
-MIN_GAIN: Final = 2.0
-"""So many times as much as its other constraints lose must this one gain by a move, as the
-kube-scheduler weighs them: else its other scores decide, and may well put the pod back."""
-
-
-class _Choice:
-    """The nodes that may take a pod so that its other constraints gain as well.
-
-    Where none of these fits, the constraints are weighed as the kube-scheduler weighs them: what
-    this one gains must be worth what the others lose. A hard one is restored on any node below its
-    average.
-    """
-
-    def __init__(self, spread: _Spread, companions: Companions, *, is_hard: bool) -> None:
-        self._destinations = spread.destinations
-        self._weight = log(len(spread.domains) + 2)
-        self._companions = companions
-        self._is_hard = is_hard
-        self._standings: dict[str, Standing] = {}
-        self._near: dict[_Targets, NearDomains] = {}
-        self._found: dict[tuple[_Targets, Admitted], _Targets] = {}
-        self._weighed = 0
-
-    def targets_for(self, pick: Pick) -> "_Steps[tuple[_Targets, bool]]":
-        """Return the nodes that may take a pod, and whether it fits one of them."""
-        widest = self._destinations.smaller_than(pick.left)
-        yield YieldPoint()
-        best = yield from self._serving_all(widest, pick.standing)
-        if best is widest or best.fits(pick.pod):
-            return best, best.fits(pick.pod)
-        if self._is_hard:
-            return widest, widest.fits(pick.pod)
-        if self._weighed >= MAX_WEIGHED:
-            return best, False
-        self._weighed += 1
-        weighed = yield from self._weighing(widest, pick)
-        return weighed, weighed.fits(pick.pod)
-
-    def _domains_near(self, targets: _Targets) -> _Steps[NearDomains]:
-        """Return the domains of nodes whose standings are known, for each other constraint."""
-        near: list[set[str]] = []
-        for nodes in portions(targets.nodes):
-            standings = [self._standings[node.name] for node in nodes]
-            near = near or [set() for _ in standings[0]]
-            for found, domains in zip(near, zip(*standings, strict=True), strict=True):
-                found.update(filter(None, domains))
-            yield YieldPoint()
-        return near
-
-    def _serving_all(self, widest: _Targets, standing: Standing) -> _Steps[_Targets]:
-        if widest not in self._near:
-            for node in widest.nodes:
-                if node.name not in self._standings:
-                    self._standings[node.name] = self._companions.domains_of(node)
-                    yield YieldPoint()
-            self._near[widest] = yield from self._domains_near(widest)
-        admitted = self._companions.admitted(standing, self._near[widest])
-        yield YieldPoint()
-        if all(domains is None for domains in admitted):
-            return widest
-        key = widest, admitted
-        if key not in self._found:
-            self._found[key] = yield from self._those(
-                widest, lambda node: self._is_within(node, admitted)
-            )
-        return self._found[key]
-
-    def _is_within(self, node: Node, admitted: Admitted) -> bool:
-        return all(
-            domains is None or at is None or at in domains
-            for at, domains in zip(self._standings[node.name], admitted, strict=True)
-        )
-
-    def _weighing(self, widest: _Targets, pick: Pick) -> _Steps[_Targets]:
-        def is_worth_it(node: Node) -> bool:
-            gain = self._weight * (pick.left - self._destinations.size_at(node))
-            loss = self._companions.cost(pick.standing, self._standings[node.name])
-            return gain > MIN_GAIN * loss
-
-        return (yield from self._those(widest, is_worth_it))
-
-    def _those(self, widest: _Targets, may_take: Callable[[Node], bool]) -> _Steps[_Targets]:
-        """Return those of some nodes that may take a pod."""
-        found: list[Node] = []
-        for portion in portions(widest.nodes):
-            found += filter(may_take, portion)
-            yield YieldPoint()
-        targets = _Targets(found, self._destinations.view)
-        yield YieldPoint()
-        return targets
-
-
-def _any(answers: Iterable[bool]) -> _Steps[bool]:
+def _any(answers: Iterable[bool]) -> Steps[bool]:
     """Say whether one of the answers is yes."""
     for number, answer in enumerate(answers, 1):
         if answer:
