@@ -17,9 +17,8 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.modes import ACT, Mode
 from reactive_desched.model.wakes import WakeOn, awaited
-from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.long_answers import emptied, lazily_sorted
 from reactive_desched.primitives.timers import earliest
 
 MAX_LISTED: Final = 500

@@ -20,7 +20,7 @@ from reactive_desched.gate.turns import Turn, least_end
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import PodKey
-from reactive_desched.primitives.freeing import emptied
+from reactive_desched.primitives.long_answers import emptied
 
 QUEUED: Final = frozenset({RATE_LIMITED.gate, NAMED_BUDGET_SPENT.gate})
 """The gates at which a pod has a place in a queue."""

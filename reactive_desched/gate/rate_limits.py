@@ -36,7 +36,7 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import EvictionRateLimits
-from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.long_answers import lazily_sorted
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from reactive_desched.model.decisions import WaitEnd
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.bucket_queue import GIVES_UP_AFTER_S, LOOKED_THROUGH
-from reactive_desched.primitives.freeing import emptied_mapping
-from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.long_answers import emptied_mapping, lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.text.counts import place_in_queue
 

@@ -26,7 +26,7 @@ from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.long_answers import lazily_sorted
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.replica_spread import (
     UNSCHEDULED,

@@ -20,8 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import ConfigError, NotAnswered, NotRecorded
 from reactive_desched.primitives.hints import not_one_of
-from reactive_desched.web.in_parts import send_in_parts
-from reactive_desched.web.json_parts import json_parts
+from reactive_desched.web.in_parts import json_parts, send_in_parts
 from reactive_desched.web.router import Handler, Router
 
 MAX_BODY_BYTES: Final = 4096

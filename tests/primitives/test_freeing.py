@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from reactive_desched.primitives.freeing import FREED_AT_ONCE, emptied, emptied_mapping
+from reactive_desched.primitives.long_answers import FREED_AT_ONCE, emptied, emptied_mapping
 
 
 @pytest.mark.parametrize("count", [0, 1, FREED_AT_ONCE, 3 * FREED_AT_ONCE + 1])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.long_answers import lazily_sorted
 
 
 class Counted(str):

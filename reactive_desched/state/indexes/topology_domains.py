@@ -9,7 +9,7 @@ from msgspec import Struct
 from reactive_desched.api.index import Cluster, NodeState
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import PodKey
-from reactive_desched.primitives.freeing import emptied_mapping
+from reactive_desched.primitives.long_answers import emptied_mapping
 
 
 class NodeTopology(Struct, frozen=True, gc=False):

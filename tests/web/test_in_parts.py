@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from reactive_desched.web.json_parts import PART_ENTRIES, json_parts
+from reactive_desched.web.in_parts import PART_ENTRIES, json_parts
 
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True):
