@@ -120,7 +120,7 @@ def _order(pod: Pod) -> tuple[bool, bool, int, str]:
     return not is_bound, spec.priority is not None, spec.priority or 0, pod.name
 
 
-class Destinations:
+class SmallDomains:
     """The domains below the average, the smallest first, and the nodes in them."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Spread:
         self.domains = domains
         self.average = sum(domain.size for domain in domains) / len(domains)
         below = [domain for domain in domains if domain.size < self.average]
-        self.destinations = Destinations(group, below, nodes, view)
+        self.destinations = SmallDomains(group, below, nodes, view)
 
 
 MAX_WEIGHED: Final = 100
