@@ -1266,6 +1266,53 @@ def test_what_a_claim_cannot_change_is_kept_or_named_before_anything_changes(
     kubectl.run("delete", "namespace", name, "--wait=false")
 
 
+NAMED_AS_THEIRS: Values = {"fullnameOverride": "descheduler"}
+OTHER_CHART = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: descheduler, namespace: {{ .Release.Namespace }}}
+spec:
+  selector: {matchLabels: {app.kubernetes.io/name: descheduler}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: descheduler}}
+    spec: {containers: [{name: descheduler, image: "registry.k8s.io/descheduler/descheduler"}]}
+"""
+"""The Deployment of the SIG descheduler's chart, as far as it matters here."""
+
+
+def test_a_release_of_another_chart_goes_on_as_ours_unless_its_deployment_has_our_name(
+    helm: Helm, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-of-others"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    theirs = tmp_path / "descheduler"
+    (theirs / "templates").mkdir(parents=True)
+    (theirs / "Chart.yaml").write_text("{apiVersion: v2, name: descheduler, version: 0.36.0}")
+    (theirs / "templates" / "all.yaml").write_text(OTHER_CHART)
+    helm.run("install", "descheduler", str(theirs), *to, "--create-namespace")
+
+    with pytest.raises(HelmError) as error:
+        helm.run("upgrade", "descheduler", str(CHART), *to, values=NAMED_AS_THEIRS)
+
+    remedy = f"delete it first: kubectl delete deployment -n {name} descheduler"
+    assert remedy in str(error.value)
+    (found,) = kubectl.get("deployment", "-n", name)
+    assert found["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "descheduler"}
+    assert not kubectl.get("networkpolicy", "-n", name)
+
+    helm.run("upgrade", "descheduler", str(CHART), *to)
+    (found,) = kubectl.get("deployment", "-n", name)
+    assert found["metadata"]["name"] == "descheduler-reactive-desched"
+    helm.run("rollback", "descheduler", "1", *to)
+    (found,) = kubectl.get("deployment", "-n", name)
+    assert found["metadata"]["name"] == "descheduler"
+    kubectl.run(*remedy.split()[4:])
+    helm.run("upgrade", "descheduler", str(CHART), *to, values=NAMED_AS_THEIRS)
+    helm.run("uninstall", "descheduler", *to)
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
 def test_an_upgrade_takes_back_what_kubectl_changed_by_the_flag_that_the_page_names(
     helm: Helm, control_plane: ControlPlane
 ) -> None:

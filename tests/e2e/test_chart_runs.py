@@ -218,6 +218,41 @@ def test_nodes_are_emptied_and_pods_ranked_by_the_rights_of_the_chart(
     assert refused(pod) == set(), pod.log
 
 
+@pytest.mark.parametrize("driver", ["", "gpu.example.com"], ids=["whole nodes", "devices"])
+def test_nodes_are_kept_free_by_the_rights_of_the_chart(
+    release: Release, playground: E2ENamespace, driver: str
+) -> None:
+    ours = {"matchLabels": {OWNER: playground.namespace}}
+    wanted = {"driver": driver, "amount": 8} if driver else {"nodes": 1}
+    playground.balance = {"KeepNodesFree": {"nodeSelector": ours, **wanted}}
+    playground.add_nodes("n1", "n2")
+    playground.deploy("web", 4)
+    guards = {"resourceClaims": "fit"} if driver else {}
+
+    with release(
+        {"policy": policy_of(playground), "settings": {**AT_ONCE, "guards": guards}}
+    ) as pod:
+        pod.await_ready()
+        if driver:  # no node has devices of it: none is emptied
+            wait_until(
+                lambda: ("watch", "resourceslices") in pod.asked(),
+                within_s=60,
+                what="the devices are asked for",
+                describe=lambda: str(pod.asked()),
+            )
+        else:
+            done = {("patch", "nodes"), ("create", "pods/eviction")}
+            wait_until(
+                lambda: done <= {*pod.asked()},
+                within_s=90,
+                what=f"the controller asks to {done}",
+                describe=lambda: pod.log[-3000:],
+            )
+            playground.await_healthy("web", 4)
+
+    assert refused(pod) == set(), pod.log
+
+
 def test_who_asks_for_metrics_with_tls_and_a_token_is_reviewed(
     release: Release, control_plane: ControlPlane, playground: E2ENamespace, tmp_path: Path
 ) -> None:
