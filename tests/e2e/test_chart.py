@@ -1281,7 +1281,7 @@ spec:
 
 
 def test_a_release_of_another_chart_goes_on_as_ours_unless_its_deployment_has_our_name(
-    helm: Helm, control_plane: ControlPlane, tmp_path: Path
+    helm: Helm, control_plane: ControlPlane, tmp_path: Path, golden: Golden
 ) -> None:
     kubectl = control_plane.kubectl()
     name = "chart-of-others"
@@ -1295,8 +1295,8 @@ def test_a_release_of_another_chart_goes_on_as_ours_unless_its_deployment_has_ou
     with pytest.raises(HelmError) as error:
         helm.run("upgrade", "descheduler", str(CHART), *to, values=NAMED_AS_THEIRS)
 
-    remedy = f"delete it first: kubectl delete deployment -n {name} descheduler"
-    assert remedy in str(error.value)
+    (complaint,) = complaints(error.value)
+    assert complaint == golden()
     (found,) = kubectl.get("deployment", "-n", name)
     assert found["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "descheduler"}
     assert not kubectl.get("networkpolicy", "-n", name)
@@ -1307,7 +1307,7 @@ def test_a_release_of_another_chart_goes_on_as_ours_unless_its_deployment_has_ou
     helm.run("rollback", "descheduler", "1", *to)
     (found,) = kubectl.get("deployment", "-n", name)
     assert found["metadata"]["name"] == "descheduler"
-    kubectl.run(*remedy.split()[4:])
+    kubectl.run(*complaint.partition(": kubectl ")[2].split())
     helm.run("upgrade", "descheduler", str(CHART), *to, values=NAMED_AS_THEIRS)
     helm.run("uninstall", "descheduler", *to)
     kubectl.run("delete", "namespace", name, "--wait=false")
