@@ -98,8 +98,8 @@ class Index(ABC):
     """Derived state over the cluster.
 
     An index is built from the cluster when it is first needed, and dropped when no enabled plugin
-    or filter names it. The cluster calls a hook after it has taken the object in, and of a
-    list's pods after it has taken in some more of them; a hook that is not overridden costs
+    or filter names it. The cluster calls a hook after it has stored the object, and of a
+    list's pods after it has stored some more of them; a hook that is not overridden costs
     nothing. Every hook returns the changes that follow from the object's.
     """
 

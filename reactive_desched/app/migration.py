@@ -75,10 +75,10 @@ class JobWriter(Protocol):
 
 
 class MigrationRunner:
-    """Drives `Migrations`: what is due is written, and what was written is taken in at once.
+    """Drives `Migrations`: what is due is written, and what was written is applied at once.
 
     `may_act` says whether the cluster is known and the controller acts: a job's pod that a watch
-    does not show yet is not missing. `store` takes in a job as the API server has it, `answers`
+    does not show yet is not missing. `store` stores a job as the API server has it, `answers`
     what follows from an answer. `record` writes Kubernetes Events; `notes` has for a recording what
     a replay needs.
     """

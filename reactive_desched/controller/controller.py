@@ -76,7 +76,7 @@ class Controller(IntentOwner):
     """Turns changes of the cluster into decisions and intents, and settles their outcomes.
 
     `clock` is the event loop's monotonic clock, `wall_clock` the time of day, both in seconds.
-    While a pause holds, another process leads, or the recorder has a fault, changes are taken in
+    While a pause holds, another process leads, or the recorder has a fault, changes are followed
     and nothing is decided. `evicted` is how many pods left since the start. What it is given, and
     noted, in one block of its `clocks` is at one moment.
     """

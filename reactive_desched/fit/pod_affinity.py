@@ -60,7 +60,7 @@ class PodAffinityFilter:
     def closes_with(self, pod: Pod, slot: int, others: Sequence[Pod]) -> bool:
         """Say whether pods that come into a slot first keep a pod off it, by its terms or theirs.
 
-        That they would fulfil the pod's affinity does not help: they may come to nothing.
+        That they would fulfil the pod's affinity does not help: they may never be bound.
         """
         has_label = self._nodes.labels.value
         return any(

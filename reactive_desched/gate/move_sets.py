@@ -318,7 +318,7 @@ class MoveSets:
     def others_to_ask(self, finding: Finding, now: float) -> Iterator[Finding]:
         """Yield what is asked about the other pods of a set that has begun, not too often.
 
-        `note_kept` takes in what keeps one of them.
+        `note_kept` notes what keeps one of them.
         """
         moved = finding.move_set
         assert moved is not None, "it is asked about sets"

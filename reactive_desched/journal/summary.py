@@ -45,7 +45,7 @@ class PodSummary(Struct, frozen=True, gc=False):
 
 
 class FindingSummary(Struct, frozen=True, gc=False):
-    """Whose opinion it was."""
+    """The plugin that made a finding."""
 
     plugin: str = ""
     profile: str = ""

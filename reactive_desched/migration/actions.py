@@ -96,7 +96,7 @@ class SetReservationOrder(Struct, frozen=True, gc=False):
 
 
 class DeleteReservation(Struct, frozen=True, gc=False):
-    """Delete the job's Reservation: the job came to nothing, or looks for another place."""
+    """Delete the job's Reservation: the job has failed, or looks for another place."""
 
     job: MigrationJob
     reservation: Reservation

@@ -213,7 +213,7 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
 
 
 CREATE, DELETE, END = "create", "delete", "end"
-"""What a MigrationStep does: make or delete an object, or take in that the job is over."""
+"""What a MigrationStep does: make or delete an object, or end the job."""
 
 DONE, NOT_DONE = "done", "failed"
 

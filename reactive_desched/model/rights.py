@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class AccessReview(Struct, frozen=True, gc=False):
-    """Whose token was sent, and whether that user may ask for this; no `user`: no valid token."""
+    """The user whose token was sent, and whether that may do this; no `user`: no valid token."""
 
     user: str = ""
     allowed: bool = False

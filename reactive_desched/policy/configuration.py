@@ -88,7 +88,7 @@ class Configuration(Struct, frozen=True):
 
     @property
     def sweep_node_fit(self) -> str:
-        """Whose rules `run --once` checks nodes by: the setting `nodeFit`, upstream's by default.
+        """The rules by which `run --once` checks nodes: the setting `nodeFit`, else upstream's.
 
         It builds no settings that the files do not have.
         """

@@ -51,7 +51,7 @@ class RecordedJobs:
         self._under_way: Final[dict[str, Action]] = {}
 
     def take(self, item: JobItem) -> None:
-        """Look at a job, or take in an answer."""
+        """Look at a job, or note an answer."""
         match item:
             case JobLookedAt():
                 self._look_at(item)

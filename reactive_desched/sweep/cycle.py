@@ -256,7 +256,7 @@ class Cycle:
 
     def _sync_node_fit(self) -> None:
         while not self._node_fit.sync():
-            pass  # it takes in a few nodes per call, to let other tasks run; there are none here
+            pass  # it follows a few nodes per call, to let other tasks run; there are none here
 
     def _recheck_capacity(self, finding: Finding, profile: _Profile) -> Refuse | None:
         """Check node fit again where capacity is reserved: an eviction before may have taken it."""

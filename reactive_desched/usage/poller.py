@@ -83,7 +83,7 @@ class UsagePoller(RepeatedPoll):
         self._log = log
 
     async def poll(self) -> None:
-        """Ask once, take in what is new, and remove what is too old."""
+        """Ask once, store what is new, and remove what is too old."""
         try:
             with anyio.fail_after(self._times.timeout_s):
                 samples = await self.source.measure()

@@ -276,7 +276,7 @@ class Smoother:
     """Smooths the samples of one source by one rule.
 
     A sample that was seen before, by its time, is not counted again. A resource without levels
-    takes in only a change that is as large as the hysteresis. Pods are followed if the source
+    follows only a change that is as large as the hysteresis. Pods are followed if the source
     measures them.
     """
 
