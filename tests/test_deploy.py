@@ -584,7 +584,7 @@ def test_a_dry_overlay_may_not_evict_and_may_do_all_else(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", DRY)
-@pytest.mark.parametrize("group", ["autoscaling", "a.example", "zz.example"])
+@pytest.mark.parametrize("group", ["batch.example", "a.example", "zz.example"])
 def test_a_watched_kind_of_a_new_group_leaves_the_overlays_as_they_are(
     tmp_path: Path, folder: str, group: str
 ) -> None:

@@ -13,6 +13,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlanReport
+from reactive_desched.state.resources import PLAN_RESOURCES
 from tests.support.golden import Golden
 
 
@@ -101,16 +102,15 @@ def test_a_page_of_a_list_makes_the_answer_less_than_whole(world: Any, golden: G
 
 
 @pytest.mark.parametrize("lacking", ["nodes", "pods"])
-def test_no_nodes_or_no_pods_is_wrong_input_with_a_remedy(
-    world: Any, lacking: str, golden: Golden
-) -> None:
+def test_no_nodes_or_no_pods_is_wrong_input_with_a_remedy(world: Any, lacking: str) -> None:
     kind = {"nodes": "Node", "pods": "Pod"}[lacking]
     path = world.file(world.listed(t for t in world.small() if t["kind"] != kind))
     with pytest.raises(ConfigError) as caught:
         world.look(path)
 
     assert f"{path}: there are no {lacking} in here" in str(caught.value)
-    assert golden() in str(caught.value)
+    kinds = ",".join(sorted(PLAN_RESOURCES))
+    assert f"kubectl get {kinds} -A -o json" in str(caught.value)
 
 
 def test_progress_is_shown_while_a_file_is_read(world: Any) -> None:
