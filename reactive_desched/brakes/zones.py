@@ -31,9 +31,12 @@ from reactive_desched.state.indexes.zone_health import (
     ready_until_released,
     zone_key,
 )
-from reactive_desched.text.counts import agree, place_in_queue
+from reactive_desched.text.counts import agree, and_more, format_count, place_in_queue
 
 _GATE: Final = "ZoneBrake"
+MAX_NAMED: Final = 4
+"""So many conditions a message names."""
+
 ZONE_DISRUPTED: Final = GateReason(
     _GATE,
     "ZoneDisrupted",
@@ -97,11 +100,10 @@ class ZoneBrake(EvictionParticipant):
         health = self._health
         if health is None or not health.are_all_lost:
             return ""
-        zones = f"({health.zones} zones)"
+        zones = f"({format_count(health.zones, 'zone')})"
         if any(status.sick for status in health.disrupted.values()):
-            return (
-                f"every node of every zone is not Ready or has a condition the policy names {zones}"
-            )
+            has = self._sick_conditions(" or ")
+            return f"every node of every zone is not Ready or has {has} {zones}"
         return f"no node of any zone is Ready {zones}"
 
     @property
@@ -109,7 +111,7 @@ class ZoneBrake(EvictionParticipant):
         """Say how it ends: where Ready nodes count as sick, once they are well."""
         statuses = () if self._health is None else self._health.disrupted.values()
         sick = any(status.sick for status in statuses)
-        well = " without the conditions that the policy names" if sick else ""
+        well = f" without {self._sick_conditions(' and ')}" if sick else ""
         return f"by itself, once more of its nodes are Ready{well}"
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
@@ -133,7 +135,7 @@ class ZoneBrake(EvictionParticipant):
         queue = self._queues.setdefault(zone, BucketQueue())
         place = (queue.wait if waits else queue.look)(finding.pod.uid, bucket, now)
         where = place_in_queue(place.place, place.of, f"the brake's rate in {_name(zone)}")
-        message = f"{_describe(zone, status)}: {where}"
+        message = f"{self._describe(zone, status)}: {where}"
         end = WaitEnd(": at least", place.at, f" at {bucket.rate}", is_bare=True)
         refusal = ZONE_SLOWED.refuse(finding, message, wakes, place.look_at, scope_exhausted="node")
         return refusal.ending(end)
@@ -146,7 +148,7 @@ class ZoneBrake(EvictionParticipant):
         more = ready_until_released(disrupted[1], self._rule)
         state = f"Ready{self._and_well(disrupted[1])}"
         return (
-            f"{_describe(*disrupted)}: nothing is evicted there until"
+            f"{self._describe(*disrupted)}: nothing is evicted there until"
             f" {more:,} more of them {agree(more, 'is', 'are')} {state};"
             " `kubectl get nodes` shows which are not"
             f"{_SHOWS_CONDITIONS if disrupted[1].sick else ''}"
@@ -154,10 +156,20 @@ class ZoneBrake(EvictionParticipant):
 
     def _and_well(self, status: ZoneStatus) -> str:
         """Name the conditions that keep Ready nodes from counting as Ready."""
-        if not status.sick or self._rule is None:
-            return ""
-        sick = sorted(f"{kind}={value}" for kind, value in self._rule.sick)
-        return f" without {' and '.join(sick)}, which the policy names"
+        return f" without {self._sick_conditions(' and ')}" if status.sick else ""
+
+    def _sick_conditions(self, joined_by: str) -> str:
+        """Name the conditions by which a Ready node counts as one that is not."""
+        rule = self._rule
+        named = [] if rule is None else sorted(f"{kind}={value}" for kind, value in rule.sick)
+        text, left = joined_by.join(named[:MAX_NAMED]), len(named) - MAX_NAMED
+        return f"{text} {and_more(left)}" if left > 0 else text
+
+    def _describe(self, zone: str, status: ZoneStatus) -> str:
+        has = f", or have {self._sick_conditions(' or ')} ({status.sick})" if status.sick else ""
+        if status.disruption is Disruption.FULL and not status.sick:
+            return f"none of {status.nodes} nodes of {_name(zone)} is Ready"
+        return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready{has}"
 
     def is_disrupted(self, node: Node) -> bool:
         """Say whether evictions from the zone of a node are stopped or slowed."""
@@ -224,7 +236,7 @@ class ZoneBrake(EvictionParticipant):
 
     def _describe_effect(self, zone: str, status: ZoneStatus) -> str:
         """Say what is wrong in a zone, and where it is only slowed that its pods go on leaving."""
-        text = _describe(zone, status)
+        text = self._describe(zone, status)
         if not _is_slowed(status):
             return text
         limit = None if self._settings is None else self._settings.large_zone_rate
@@ -277,10 +289,3 @@ def _is_slowed(status: ZoneStatus) -> bool:
 
 def _effect(status: ZoneStatus) -> tuple[Disruption, bool]:
     return status.disruption, status.is_large
-
-
-def _describe(zone: str, status: ZoneStatus) -> str:
-    sick = f", or have a condition that the policy names ({status.sick})" if status.sick else ""
-    if status.disruption is Disruption.FULL and not status.sick:
-        return f"none of {status.nodes} nodes of {_name(zone)} is Ready"
-    return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready{sick}"

@@ -136,14 +136,14 @@ def sick(of: Node, status: str = "True") -> Node:
     return msgspec.structs.replace(of, conditions=conditions, unschedulable=True)
 
 
-def plugin_for(kind: str) -> NodeConditionsPlugin:
-    args = {"conditions": [{"type": kind, "for": "0s"}]}
+def plugin_for(*kinds: str) -> NodeConditionsPlugin:
+    args = {"conditions": [{"type": kind, "for": "0s"} for kind in kinds]}
     return NodeConditionsPlugin(NodeConditionsArgs.model_validate(args, strict=False))
 
 
-def braked_by_conditions(kind: str = "KernelDeadlock") -> FakeEdgesController:
+def braked_by_conditions(kind: str = "KernelDeadlock", *others: str) -> FakeEdgesController:
     zones = BrakeSettings.model_validate({"zones": {}, "storm": None, "pending": None})
-    return FakeEdgesController(plugin_for(kind), brakes=zones)
+    return FakeEdgesController(plugin_for(kind, *others), brakes=zones)
 
 
 async def test_a_zone_where_many_nodes_are_sick_at_once_is_left_alone(golden: Golden) -> None:
@@ -164,6 +164,20 @@ async def test_a_zone_where_many_nodes_are_sick_at_once_is_left_alone(golden: Go
 
     assert flow.evicted_names == ["wb", "wa"]
     assert notices(flow) == [(ZONE, "zone a", True), (ZONE, "zone a", False)]
+
+
+async def test_what_is_logged_of_a_sick_zone_and_of_a_sick_cluster_names_the_conditions(
+    golden: Golden,
+) -> None:
+    """A rule of `drains` begins nothing then, so that no decision would name them."""
+    a = zone_nodes("a", 3)
+    async with braked_by_conditions("KernelDeadlock", *"VWXYZ").running() as flow:
+        flow.sync_and_resume(*map(sick, a), *zone_nodes("b", 3))
+        flow.deliver(*map(sick, zone_nodes("b", 3)))
+        await anyio.sleep(1)
+
+    said = [each.message for each in flow.intent_store.brakes]
+    assert "\n".join(said) == golden()
 
 
 async def test_another_policy_names_other_conditions_for_the_brake_too() -> None:
