@@ -139,10 +139,9 @@ def field_error(
     path: Path = (),
     *,
     rule: Rule = Rule.ARGUMENT_REFUSED,
-    fix: Fix | None = None,
 ) -> FieldErrors:
     """Return what a validator raises of one error."""
-    return FieldErrors([FieldError(message, hint, path, rule=rule, fix=fix)])
+    return FieldErrors([FieldError(message, hint, path, rule=rule)])
 
 
 def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:

@@ -114,7 +114,7 @@ class IndexCatalogue:
     @property
     def first_seq(self) -> int:
         """The sequence of the first record, 0 when there is none."""
-        spans = self.find_all(lambda index: lookup.find_from_number(index, 0, limit=1))
+        spans = self.find_all(lookup.find_first)
         return spans[0].span.seq if spans else 0
 
     @property

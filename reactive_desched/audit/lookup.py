@@ -164,9 +164,9 @@ def find_types(
     return sorted(found, reverse=newest)[:limit]
 
 
-def find_from_number(index: AuditIndex, n: int, *, limit: int) -> list[RecordSpan]:
-    """Return where the first records from a number on are."""
-    return _select_ordered(index, "r.n >= ?", n, limit=limit)
+def find_first(index: AuditIndex) -> list[RecordSpan]:
+    """Return where the first record is; none where there is none."""
+    return _select_ordered(index, "r.n >= ?", 0, limit=1)
 
 
 def find_sequence(index: AuditIndex, seq: int) -> list[RecordSpan]:

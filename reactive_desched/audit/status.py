@@ -189,7 +189,7 @@ def _locations_of(catalogue: IndexCatalogue, seq: int) -> list[RecordLocation]:
 
 
 def _first_location(catalogue: IndexCatalogue) -> list[RecordLocation]:
-    return catalogue.find_all(lambda index: lookup.find_from_number(index, 0, limit=1))[:1]
+    return catalogue.find_all(lookup.find_first)[:1]
 
 
 def _first_event(catalogue: IndexCatalogue, locations: list[RecordLocation]) -> AnyEvent | None:

@@ -205,7 +205,7 @@ class HealthCheck:
         if self._holds_unknown:
             return self._message(_EVERYTHING)
         keys = [self._keys[key] for key in self._holding]
-        return f"the service suffers: {_first_of([each.latest for each in keys], 'more')}"
+        return f"the service suffers: {_first_of([each.latest for each in keys])}"
 
     def state(self, now: float, wall_now: float) -> BrakeState | None:
         """Return what is held now, since when, and what ends it; None where nothing is."""
@@ -213,7 +213,7 @@ class HealthCheck:
             return None
         scope = CLUSTER
         if _EVERYTHING not in self._holding:
-            scope = _first_of([self._scope(key) for key in sorted(self._holding)], "more")
+            scope = _first_of([self._scope(key) for key in sorted(self._holding)])
         begins = [self._keys[key].since for key in self._holding if key in self._keys]
         since = min(begins, default=inf)
         if self._holds_unknown:
@@ -408,11 +408,11 @@ def _of_check(check: HealthCheck, message: str) -> str:
 
 def _say(symptoms: list[Symptom], more: int) -> str:
     count = len(symptoms) + more
-    return _first_of([str(each) for each in symptoms], "more", count)
+    return _first_of([str(each) for each in symptoms], count)
 
 
-def _first_of(texts: list[str], what: str, count: int = 0) -> str:
+def _first_of(texts: list[str], count: int = 0) -> str:
     """Return the first few texts, and how many more there are."""
     named, count = texts[:_NAMED], count or len(texts)
-    rest = f" and {count - len(named):,} {what}" if count > len(named) else ""
+    rest = f" and {count - len(named):,} more" if count > len(named) else ""
     return f"{', '.join(named)}{rest}"

@@ -57,12 +57,8 @@ class EvictionOptions(Struct, frozen=True, gc=False):
 BY_EVICTION: Final = EvictionOptions()
 
 
-def delete_options(
-    options: EvictionOptions, uid: str, dry_run: tuple[str, ...] = ()
-) -> DeleteOptions:
+def delete_options(options: EvictionOptions, uid: str) -> DeleteOptions:
     """Return the DeleteOptions of a request; the uid is always that of the pod that was judged."""
     asked = options.delete or DeleteOptions()
     version = None if asked.preconditions is None else asked.preconditions.resource_version
-    return replace(
-        asked, preconditions=Preconditions(uid, version), dry_run=dry_run or asked.dry_run
-    )
+    return replace(asked, preconditions=Preconditions(uid, version))

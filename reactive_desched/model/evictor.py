@@ -1,6 +1,6 @@
 """Defines an evictor: one way to ask a pod to leave, with all that belongs to it alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -21,15 +21,13 @@ class ApiCall(Struct, frozen=True, gc=False):
     path: str
     body: bytes
     content_type: str = JSON
-    params: Mapping[str, str] | None = None
 
 
 class Requester(Struct, frozen=True, gc=False):
-    """The process that evicts, the time in seconds since the epoch, and whether it is a dry run."""
+    """The process that evicts, and the time in seconds since the epoch."""
 
     name: str
     now_s: float
-    dry_run: tuple[str, ...] = ()
 
 
 def _shows_nothing(request: EvictionRequest, found: PodFound) -> Outcome | None:
@@ -52,8 +50,8 @@ class Evictor(Struct, frozen=True, kw_only=True):
     condition says that it was disrupted. `sets_disruption_target` says that the API server marks
     the pod as evicted through the Eviction API.
     `right` is what the request takes; with `role` it is granted by that folder of
-    deploy/migration and not by default, for which `role_note` says more. `can_try` says whether
-    the API server can be asked to only try it. `for_profiles` has `evictions.evictor` name it.
+    deploy/migration and not by default, for which `role_note` says more. `for_profiles` has
+    `evictions.evictor` name it.
     """
 
     name: str
@@ -69,7 +67,6 @@ class Evictor(Struct, frozen=True, kw_only=True):
     sets_disruption_target: bool = False
     role: str = ""
     role_note: str = ""
-    can_try: bool = True
     for_profiles: bool = False
 
 

@@ -209,8 +209,8 @@ class _Parser:
 
     def _requirement(self) -> Requirement:
         if self._take("!"):
-            return self._validate(Requirement(self._read_token("a label key"), "DoesNotExist"))
-        key = self._read_token("a label key")
+            return self._validate(Requirement(self._read_key(), "DoesNotExist"))
+        key = self._read_key()
         return self._validate(self._after_key(key))
 
     def _after_key(self, key: str) -> Requirement:
@@ -256,12 +256,11 @@ class _Parser:
             return self._next() or ""
         return ""
 
-    def _read_token(self, expected: str) -> str:
+    def _read_key(self) -> str:
         token = self._next()
         if token is None or token in _PUNCTUATION:
-            raise self._error(
-                f"expected {expected}, found {token!r}" if token else f"expected {expected}"
-            )
+            found = f", found {token!r}" if token else ""
+            raise self._error(f"expected a label key{found}")
         return token
 
     def _next(self) -> str | None:

@@ -160,13 +160,10 @@ class SchedulerProfiles(Struct, frozen=True):
         known = self.by_name or (DEFAULT_SCHEDULER,)
         return spec.scheduler_name not in known
 
-    def scores_of(self, scheduler: str, without: ScoreRules | None = None) -> ScoreRules | None:
-        """Return the scores by which a scheduler chooses a node; None: not known.
-
-        `without` are those of a scheduler that has no profile.
-        """
+    def scores_of(self, scheduler: str) -> ScoreRules | None:
+        """Return the scores by which a scheduler chooses a node; None: not known, or no profile."""
         profile = self.by_name.get(scheduler)
-        return without if profile is None else profile.scores
+        return None if profile is None else profile.scores
 
     def unknown_scores(self, spec: PodSpec) -> str:
         """Say why the scores are not known by which a pod's scheduler chooses a node; empty: not.

@@ -99,12 +99,11 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
         message="",
         case="",
     )
-    await ApiEvictor(session, dry_run=True).evict(request)
+    await ApiEvictor(session).evict(request)
     body = msgspec.json.decode(api.requests[0].body)
     assert body["deleteOptions"] == {
         "preconditions": {"uid": "uid-1"},
         "gracePeriodSeconds": 0,
-        "dryRun": ["All"],
     }
     assert body["metadata"]["annotations"] == {"requested-by": "reactive-desched"}
 

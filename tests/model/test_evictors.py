@@ -41,14 +41,6 @@ def test_a_name_cannot_lead_a_request_to_another_path(evictor: Evictor) -> None:
 
 
 @EACH
-def test_a_try_is_asked_of_the_server_as_one(evictor: Evictor) -> None:
-    if evictor.can_try:
-        call = evictor.call(request_by(evictor), Requester("me", 1.8e9, ("All",)))
-        said = call.body.decode() + str(call.params)
-        assert "All" in said
-
-
-@EACH
 def test_the_record_says_by_which_evictor(evictor: Evictor) -> None:
     what = action_payload(EvictionOptions(evictor.name))
 

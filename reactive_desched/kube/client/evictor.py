@@ -24,7 +24,6 @@ from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
     Denied,
-    DryRun,
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
@@ -42,6 +41,8 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["ApiEvictor"]
+
+_REQUESTED_BY: Final = "reactive-desched"
 
 REPEATED_AFTER_S: Final = (0.2, 0.4, 0.8)
 REPEATED_WITHIN_S: Final = 3.0
@@ -64,19 +65,10 @@ class ApiEvictor:
     A request of unknown effect may still evict the pod for `effect_timeout_s`.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        requested_by: str = "reactive-desched",
-        clock: Clock | None = None,
-        dry_run: bool = False,
-    ) -> None:
+    def __init__(self, session: Session, clock: Clock | None = None) -> None:
         self.effect_timeout_s = session.limits.total_s + WEBHOOK_TIMEOUT_S
         self._session = session
-        self._requested_by = requested_by
         self._clock = clock or SystemClock()
-        self._dry_run = ("All",) if dry_run else ()
 
     async def caught_up(self) -> bool:
         """Return at once: it follows no watch that could be late."""
@@ -114,10 +106,7 @@ class ApiEvictor:
     async def _send(self, request: EvictionRequest) -> tuple[EvictionResponse, bool]:
         """Return how one request ended, and whether it was answered at all."""
         evictor = evictor_named(request.options.evictor)
-        if self._dry_run and not evictor.can_try:
-            return DryRun(), True
-        requester = Requester(self._requested_by, self._clock.wall(), self._dry_run)
-        call = evictor.call(request, requester)
+        call = evictor.call(request, Requester(_REQUESTED_BY, self._clock.wall()))
         is_answered = False
 
         async def reply() -> Reply:
@@ -125,7 +114,6 @@ class ApiEvictor:
             found = await self._session.request(
                 call.method,
                 call.path,
-                params=call.params,
                 body=call.body,
                 content_type=call.content_type,
                 priority=RequestPriority.CRITICAL,

@@ -12,8 +12,8 @@ from reactive_desched.model.rights import Right
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def _call(request: EvictionRequest, requester: Requester) -> ApiCall:
-    options = delete_options(request.options, request.uid, requester.dry_run)
+def _call(request: EvictionRequest, _: Requester) -> ApiCall:
+    options = delete_options(request.options, request.uid)
     return ApiCall("DELETE", pod_path(request), _encode(options))
 
 

@@ -37,7 +37,7 @@ def _call(request: EvictionRequest, requester: Requester) -> ApiCall:
         annotations[CASE_ANNOTATION] = request.case
     eviction = _Eviction(
         metadata=_Metadata(request.name, request.namespace, annotations),
-        delete_options=delete_options(request.options, request.uid, requester.dry_run),
+        delete_options=delete_options(request.options, request.uid),
     )
     return ApiCall("POST", f"{pod_path(request)}/eviction", _encode(eviction))
 

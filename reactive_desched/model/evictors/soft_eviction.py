@@ -62,7 +62,6 @@ def _call(request: EvictionRequest, requester: Requester) -> ApiCall:
         pod_path(request),
         _encode({"metadata": {"uid": request.uid, "annotations": annotations}}),
         "application/merge-patch+json",
-        {"dryRun": "All"} if requester.dry_run else None,
     )
 
 
