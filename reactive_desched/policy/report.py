@@ -19,6 +19,7 @@ from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.yaml.reader import read_documents
 from reactive_desched.policy.yaml.text import YamlText, decode, mark_of_event
 from reactive_desched.policy.yaml.tree import SourceMark
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.text.terminal import paint
 
 Severity = Literal["error", "warning"]
@@ -111,7 +112,7 @@ class Report:
         yield f"{diagnostic.line:{gutter}} | {line}".rstrip()
         yield f"{'':{gutter}} | {'':{before}}{self._styled(severity, '^' * width)}"
         if diagnostic.hint:
-            yield f"{'':{gutter}} = {self._styled('help', 'help:')} {diagnostic.hint}"
+            yield f"{'':{gutter}} = {self._styled('help', 'help:')} {printable(diagnostic.hint)}"
 
     def _styled(self, style: str, text: str) -> str:
         return paint(_STYLES[style], text) if self._colours else text

@@ -1,11 +1,13 @@
 """Messages with the line they are about: carets under the key or value, within 80 columns."""
 
+import json
 from textwrap import dedent
 
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.field_descriptions import fields_of
 from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report, error_report
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
@@ -189,3 +191,25 @@ def test_a_policy_in_a_config_map_is_shown_with_the_lines_of_the_file(golden: Go
         "  9 |     nodeSelectr: a",
         "    |     ^^^^^^^^^^^",
     ]
+
+
+HOSTILE = "\x1b[31m\u202eevil\x07"
+"""It would change the colour of a terminal, turn the text around, and ring."""
+
+
+@pytest.mark.parametrize("plugin", sorted(plugin_registry()))
+def test_nothing_that_stands_in_a_file_is_interpreted_by_a_terminal(plugin: str) -> None:
+    """Whatever a message quotes of it: the values of fields, and keys."""
+    fields = [each.name.partition(".")[0] for each in fields_of(plugin_registry()[plugin].args)]
+    for field in ("", *dict.fromkeys(fields)):
+        for value in (HOSTILE, {HOSTILE: HOSTILE}, [HOSTILE], {HOSTILE: 5}):
+            args = {field or HOSTILE: value}
+            config = [{"name": plugin, "args": args}]
+            profile = {"name": HOSTILE, "pluginConfig": config, "plugins": {}}
+            head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
+            text = json.dumps({**head, "profiles": [profile], "bogus": HOSTILE})
+            with pytest.raises(PolicyErrors) as caught:
+                load_sources([SourceText(text, f"{HOSTILE}.yaml")], plugin_registry())
+
+            shown = error_report(caught.value), str(caught.value)
+            assert all(line.isprintable() for each in shown for line in each.split("\n"))

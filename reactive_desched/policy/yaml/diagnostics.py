@@ -8,6 +8,7 @@ from msgspec import Struct
 from reactive_desched.api.args import Fix, Path
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.hints import quote
 
 MAX_DIAGNOSTICS: Final = 100
@@ -39,13 +40,17 @@ class Diagnostic(Struct, frozen=True):
     @property
     def where(self) -> str:
         """The source with line and column, where there are any."""
-        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        source = printable(self.source)
+        return f"{source}:{self.line}:{self.column}" if self.line else source
 
     def text(self, *, with_hint: bool = True) -> str:
-        """Return everything but the place, on one line."""
+        """Return everything but the place, on one line; what cannot be printed is replaced.
+
+        Plugins of any package write messages, and quote what stands in a file.
+        """
         text = f"{self.message}; {self.hint}" if self.hint and with_hint else self.message
         inside = f" (in {self.context})" if self.context else ""
-        return ": ".join(filter(None, (self.path, text))) + f"{inside} [{self.rule}]"
+        return printable(": ".join(filter(None, (self.path, text))) + f"{inside} [{self.rule}]")
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text()}"
