@@ -88,14 +88,12 @@ class AuditIndex:
         return index
 
     @classmethod
-    def open_read_only(
-        cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB
-    ) -> "AuditIndex":
+    def open_read_only(cls, directory: Path, path: Path) -> "AuditIndex":
         """Open a snapshot of the index: later writes do not change what this reader sees.
 
         Raises sqlite3.Error also when it is none of this journal.
         """
-        connection = schema.connect_read_only(path, cache_kib=cache_kib)
+        connection = schema.connect_read_only(path, cache_kib=CACHE_KIB)
         connection.execute("BEGIN")
         index = cls(directory, connection)
         if not (schema.has_current_schema(connection) and index._matches_journal(index.cursor)):

@@ -44,8 +44,8 @@ def add_filters(command: argparse.ArgumentParser) -> None:
     add_period(record_filters.add(command))
 
 
-def add_period(chosen: "argparse._ArgumentGroup", *, since: str = "", until: str = "") -> None:
-    """Describe of which time the records are; the texts say what holds without the flags."""
+def add_period(chosen: "argparse._ArgumentGroup", *, since: str = "") -> None:
+    """Describe of which time the records are; the text says what holds without --since."""
     by_default = f" (default: {since})" if since else ""
     chosen.add_argument(
         "--since",
@@ -53,12 +53,8 @@ def add_period(chosen: "argparse._ArgumentGroup", *, since: str = "", until: str
         default="",
         help=f"that happened then or later: {flag_values.TIME_HELP}{by_default}",
     )
-    by_default = f" (default: {until})" if until else ""
     chosen.add_argument(
-        "--until",
-        metavar="TIME",
-        default="",
-        help=f"that happened before then, written as --since{by_default}",
+        "--until", metavar="TIME", default="", help="that happened before then, written as --since"
     )
 
 

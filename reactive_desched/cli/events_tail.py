@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,7 +67,6 @@ def tail_folder(
     options: TailOptions,
     record_filter: EventFilter,
     printer: Printer,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show the records of a folder; with `follow` until interrupted."""
 
@@ -91,7 +90,7 @@ def tail_folder(
                 printer.show(some)
             if not options.follow:
                 return
-            sleep(POLL_S)
+            time.sleep(POLL_S)
 
 
 def _existing_journal(directory: Path, *, may_be_missing: bool) -> Path:

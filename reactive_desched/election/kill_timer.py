@@ -37,10 +37,10 @@ class _TimerSpec(ctypes.Structure):
 class KillTimer:
     """A timer of the kernel that sends SIGKILL to this process; it is not inherited by children.
 
-    `clock_id` names the clock of its times. Raises OSError where the system has no such timers.
+    Its times are those of CLOCK_BOOTTIME. Raises OSError where the system has no such timers.
     """
 
-    def __init__(self, clock_id: int = time.CLOCK_BOOTTIME) -> None:
+    def __init__(self) -> None:
         try:
             self._libc = ctypes.CDLL(None, use_errno=True)
             create = self._libc.timer_create
@@ -48,7 +48,7 @@ class KillTimer:
             raise OSError("this system has no timer_create") from error
         self._timer = ctypes.c_void_p()
         event = _SigEvent(None, signal.SIGKILL, _SIGEV_SIGNAL, b"")
-        self._check(create(clock_id, ctypes.byref(event), ctypes.byref(self._timer)))
+        self._check(create(time.CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)))
 
     def set(self, at_s: float) -> None:
         """End the process at this time of the clock, and not before; infinity: never."""

@@ -8,7 +8,7 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeUsage
@@ -24,7 +24,7 @@ from reactive_desched.usage.metrics_api import (
 
 __all__ = ["MetricsServer"]
 
-_SLICES: Final = YieldPolicy(steps_per_slice=50)
+_STEPS_PER_SLICE: Final = 50
 
 AnyCodec = ResourceCodec[Any, Any]  # nodes and pods have records of their own
 
@@ -105,7 +105,7 @@ class MetricsServer:
             raise UsageUnavailable(f"{call}: {error}") from error
 
     async def _decode(self, codec: AnyCodec, body: Body) -> list[Any]:  # as above
-        found, yielder = [], Yielder(self._clock, _SLICES)
+        found, yielder = [], Yielder(self._clock, _STEPS_PER_SLICE)
         for obj in codec.decode_page(codec.read_page(body)):
             if not isinstance(obj, Malformed):
                 found.append(obj)

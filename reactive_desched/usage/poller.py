@@ -11,7 +11,7 @@ from msgspec import Struct
 from reactive_desched.api.usage_source import UsageSource
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
-from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.text.counts import format_count
@@ -20,7 +20,7 @@ from reactive_desched.usage.smoothing import Smoother
 
 __all__ = ["PollTimes", "UsagePoller", "UsageState"]
 
-_SLICES: Final = YieldPolicy(steps_per_slice=20)
+_STEPS_PER_SLICE: Final = 20
 
 
 class UsageState(Protocol):
@@ -99,7 +99,7 @@ class UsagePoller(RepeatedPoll):
         """Store samples; say what is wrong with the answer, if something is."""
         several = _measured_twice(samples)
         answered: set[str] = set()
-        yielder = Yielder(self._clock, _SLICES)
+        yielder = Yielder(self._clock, _STEPS_PER_SLICE)
         for sample in samples:
             answered.add(sample.node)
             if sample.node in several:

@@ -15,7 +15,6 @@ from reactive_desched.kube.client.session import KubeConfigOptions, open_session
 from reactive_desched.kube.watch.initial_list import ListSettings
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.yielding import YieldPolicy
 from tests.support.fake_resource import FakeCodec, RecordingEventHandler
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
@@ -114,8 +113,8 @@ async def reflecting(api, feed, clock, streaming):  # type: ignore[no-untyped-de
                 rng=Random(1),
                 settings=ReflectorSettings(
                     streaming=streaming,
-                    initial_list=ListSettings(1, YieldPolicy(1)),
-                    relist=ListSettings(2, YieldPolicy(1)),
+                    initial_list=ListSettings(1, 1),
+                    relist=ListSettings(2, 1),
                 ),
             )
             async with anyio.create_task_group() as beside:

@@ -26,7 +26,6 @@ from reactive_desched.kube.watch.initial_list import (
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
-from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.primitives.wakeup import Epoch
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
 from tests.support.manual_clock import ManualClock
@@ -95,26 +94,6 @@ async def test_a_burst_of_cheap_events_yields_about_once_a_millisecond(clock: Ma
     assert 100 <= loop.most_in_a_turn <= 120
 
 
-async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> None:
-    pace, turns = Yielder(clock, YieldPolicy(steps_per_slice=2, loop_turns=4)), 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await checkpoint()
-
-    async with anyio.create_task_group() as both:
-        both.start_soon(others)
-        await checkpoint()
-        before = turns
-        assert [pace.slice_over(), pace.slice_over()] == [False, True]
-        await pace.yield_now()
-        assert turns - before == 4
-        assert not pace.slice_over()
-        both.cancel_scope.cancel()
-
-
 async def test_a_body_that_has_arrived_is_copied_in_turns() -> None:
     protocol, running = BaseProtocol(asyncio.get_running_loop()), asyncio.get_running_loop()
     content, turns, text = StreamReader(protocol, 2**30, loop=running), 0, bytes(range(256)) * 2**14
@@ -154,9 +133,7 @@ async def test_a_page_is_decoded_in_turns(
         others.start_soon(loop.watch)
         lister = Lister(session, Counting(), unexpected, clock)
         assert isinstance(
-            await lister.list_all(
-                ListSettings(page_size=100, yield_policy=YieldPolicy(steps_per_slice=10))
-            ),
+            await lister.list_all(ListSettings(page_size=100, steps_per_slice=10)),
             ListResult,
         )
         others.cancel_scope.cancel()
@@ -191,7 +168,7 @@ async def test_a_page_is_requested_before_and_read_after_the_one_before_it_is_de
             return decoded
 
     lister = Lister(Server(), Telling(), unexpected, clock)  # type: ignore[arg-type]  # it streams nothing
-    settings = ListSettings(page_size=2, yield_policy=YieldPolicy(steps_per_slice=1))
+    settings = ListSettings(page_size=2, steps_per_slice=1)
     assert isinstance(await lister.list_all(settings), ListResult)
 
     assert story == [
@@ -217,9 +194,7 @@ async def test_dear_objects_end_a_turn_by_their_time(
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         lister = Lister(session, Dear(), unexpected, clock)
-        await lister.list_all(
-            ListSettings(page_size=100, yield_policy=YieldPolicy(steps_per_slice=50))
-        )
+        await lister.list_all(ListSettings(page_size=100, steps_per_slice=50))
         others.cancel_scope.cancel()
     assert loop.most_in_a_turn == 2  # two of 0.4 ms each fit into one
 
@@ -240,7 +215,7 @@ async def test_a_page_of_which_something_is_kept_stays_as_it_was(
             yield from super().decode_page(page)
 
     lister = Lister(session, Keeping(), unexpected, clock)
-    settings = ListSettings(page_size=5, yield_policy=YieldPolicy(steps_per_slice=50))
+    settings = ListSettings(page_size=5, steps_per_slice=50)
     assert isinstance(await lister.list_all(settings), ListResult)
 
     assert len({body for _, body in seen if body}) == 5
@@ -257,7 +232,7 @@ async def test_what_a_page_has_unchanged_is_staged_as_the_store_has_it(
     lister = Lister(
         session, FakeCodec(), unexpected, clock, lambda obj: held if obj == held else obj
     )
-    settings = ListSettings(page_size=1, yield_policy=YieldPolicy(steps_per_slice=1))
+    settings = ListSettings(page_size=1, steps_per_slice=1)
     listed = await lister.list_all(settings)
 
     assert isinstance(listed, ListResult)

@@ -20,7 +20,7 @@ from reactive_desched.kube.codec import Codec, ListPage, WatchEvent
 from reactive_desched.kube.watch.pages import ListedAnew, PageBuffer, PageFetcher
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd, end_from_status
 from reactive_desched.kube.watch.watcher import WatchEventHandler
-from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.kube.watch.yielding import Yielder
 
 __all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
 
@@ -38,7 +38,7 @@ class ListSettings(Struct, frozen=True, gc=False):
     """The size of a page, and how often its decoding yields to the event loop."""
 
     page_size: int
-    yield_policy: YieldPolicy
+    steps_per_slice: int
 
 
 class ListResult(Struct, Generic[T], gc=False):
@@ -92,7 +92,7 @@ class Lister(Generic[T]):
                         continue
                     result.resource_version = result.resource_version or page.resource_version
                     try:
-                        await self._decode(page, result.items, settings.yield_policy)
+                        await self._decode(page, result.items, settings.steps_per_slice)
                     except Malformed as error:
                         return WatchEnd(StopReason.BROKEN, f"list {self._codec.path}: {error}")
                     buffer.give_back()
@@ -102,8 +102,8 @@ class Lister(Generic[T]):
             )
         return result
 
-    async def _decode(self, page: ListPage, into: list[T], yield_policy: YieldPolicy) -> None:
-        yielder, reuse = Yielder(self._clock, yield_policy), self._reuse
+    async def _decode(self, page: ListPage, into: list[T], steps_per_slice: int) -> None:
+        yielder, reuse = Yielder(self._clock, steps_per_slice), self._reuse
         for obj in self._codec.decode_page(page):
             if isinstance(obj, Malformed):
                 self._report_once(obj)
@@ -119,7 +119,7 @@ class Lister(Generic[T]):
             self._on_malformed(error)
 
 
-_ONCE = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
+_ONCE = ListSettings(page_size=500, steps_per_slice=50)
 _NOT_RETRYABLE = frozenset({StopReason.DENIED, StopReason.REJECTED})
 
 

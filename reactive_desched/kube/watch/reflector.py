@@ -36,7 +36,7 @@ from reactive_desched.kube.watch.resume import (
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.silence import LIVE, LateWatches, SilenceCheck
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
-from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -241,7 +241,7 @@ class Reflector(WatchEventHandler[T]):
     async def stop(self) -> None:
         """Drop the objects, after `run` was cancelled; the next `run` lists the resource again."""
         self._store.begin_replace()
-        await self._remove_unlisted(self._settings.relist.yield_policy)
+        await self._remove_unlisted(self._settings.relist.steps_per_slice)
         self._store.end_replace()
         self._resume_point.reset()
         self._late_watches.note_stale(self._path)
@@ -525,7 +525,7 @@ class Reflector(WatchEventHandler[T]):
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
         )
-        yielder = Yielder(self._clock, sizes.yield_policy)
+        yielder = Yielder(self._clock, sizes.steps_per_slice)
         self._store.begin_replace()
         changes.reverse()  # what is taken from its end is free at once
         while changes:
@@ -534,7 +534,7 @@ class Reflector(WatchEventHandler[T]):
             del changes[-size:]
             self._store_slice(part)
             await yielder.yield_now()
-        await self._remove_unlisted(sizes.yield_policy)
+        await self._remove_unlisted(sizes.steps_per_slice)
         self._store.end_replace()
         self._resume_point.at_list(version)
         self._as_of = self._list_began_at
@@ -544,8 +544,8 @@ class Reflector(WatchEventHandler[T]):
         self.status.relists += self.status.completed_lists > 0
         self.status.completed_lists += 1
 
-    async def _remove_unlisted(self, yield_policy: YieldPolicy) -> None:
-        yielder = Yielder(self._clock, yield_policy)
+    async def _remove_unlisted(self, steps_per_slice: int) -> None:
+        yielder = Yielder(self._clock, steps_per_slice)
         for _ in self._store.remove_unlisted():
             if yielder.slice_over():
                 await yielder.yield_now()

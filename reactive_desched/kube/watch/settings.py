@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from reactive_desched.kube.watch.initial_list import ListSettings
 from reactive_desched.kube.watch.resume import BackoffConfig
-from reactive_desched.kube.watch.yielding import YieldPolicy
 
 __all__ = ["ReflectorSettings"]
 
@@ -21,10 +20,8 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     """
 
     streaming: bool = True
-    initial_list: ListSettings = ListSettings(
-        page_size=500, yield_policy=YieldPolicy(steps_per_slice=100)
-    )
-    relist: ListSettings = ListSettings(page_size=150, yield_policy=YieldPolicy(steps_per_slice=50))
+    initial_list: ListSettings = ListSettings(page_size=500, steps_per_slice=100)
+    relist: ListSettings = ListSettings(page_size=150, steps_per_slice=50)
     watch_s: float = 300.0
     idle_slack_s: float = 30.0
     idle_after_bookmark_s: float = 150.0
