@@ -37,7 +37,7 @@ from reactive_desched.app.start_up import (
     stop_for_another_cluster,
 )
 from reactive_desched.app.status import StatusPage, log_states
-from reactive_desched.app.telemetry import open_telemetry
+from reactive_desched.app.telemetry import Telemetry, open_telemetry
 from reactive_desched.app.usage import watch_while_followed
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
@@ -48,6 +48,7 @@ from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.gangs import asks_for_gangs
@@ -96,58 +97,23 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         log_api_server(session, deps.log)
         parts = await build_components(deps, session, active, recorder, work_available, events)
         controller = parts.pipeline.controller
-        description, leadership = parts.pipeline.description, controller.pauses.leadership
         if deps.elects_leader:
-            leadership.stand_by(NO_LEADER_YET)
-        deps.metrics.register(description, leadership, *parts.reflectors.values())
-        deps.metrics.register(parts.late_watches)
-        deps.metrics.register(session, events, active, parts.pulse, parts.usage)
-        deps.metrics.register(parts.health_checks, parts.calendars)
-        deps.metrics.register(parts.pipeline.evictions, parts.draining)
-        deps.metrics.register(parts.consolidation, parts.rooms)
-        metrics = deps.metrics if deps.serve_metrics else None
-        pausing = _build_pausing(deps, parts, recorder)
-        credential_error = session.credentials.error
-        status = StatusPage(
-            deps,
-            parts.pipeline,
-            active,
-            credential_error,
-            parts.calendars.states,
-            parts.usage.states,
-        )
-        add_credential_check(parts.health, credential_error)
-        add_sink_check(parts.health, lambda: {**status.sink_errors(), **dict(telemetry.errors())})
-        add_recording_check(parts.health, status.recording_fault)
-        stream = openings.build_event_stream(deps)
-        operator = build_operator(
-            parts.pipeline,
-            pausing,
-            FutileMoves(controller, recorder),
-            (
-                Evaluating(parts.pipeline, recorder, parts.notes),
-                Approving(parts.pipeline, recorder, parts.notes, pausing.keep),
-            ),
-            parts.draining,
-            status,
-            parts.notes,
-            PastPages(status.recorded_places),
-        )
-        live_page = deps.configuration.settings.server.ui
-        served = Served(parts.health, metrics, stream, operator, live_page)
+            controller.pauses.leadership.stand_by(NO_LEADER_YET)
+        _register_metrics(deps, session, events, parts)
+        pages = _build_pages(deps, session, parts, recorder, telemetry)
         await checkpoint()  # to build all this and to serve it take milliseconds
         async with (
-            open_server(deps, session, addresses, served) as urls,
+            open_server(deps, session, addresses, pages.served) as urls,
             anyio.create_task_group() as tasks,
         ):
             log_serving(deps, urls)
             # address leads to another cluster -> readiness
-            other_cluster = session.cluster, parts.pipeline.controller.readiness, deps.log
+            other_cluster = session.cluster, controller.readiness, deps.log
             tasks.start_soon(stop_for_another_cluster, *other_cluster)
             _start_tasks(tasks, deps, parts, recorder)
             name = deps.configuration.settings.events.cluster
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
-            status.set_cluster(cluster)
+            pages.status.set_cluster(cluster)
             telemetry.set_cluster(cluster)
             log_cluster(cluster, deps.log)
             # records -> journal.tail -> sinks
@@ -163,15 +129,72 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 work_available,
                 controller.clocks,
             )
-            open_term = partial(_open_term, deps, parts, recorder, stream, pausing, status, start)
+            open_term = partial(_open_term, deps, parts, recorder, pages, start)
             async with _acting(deps, session, parts, open_term):
                 yield RunningController(parts.pipeline, urls.main)
             tasks.cancel_scope.cancel()
 
 
-def _build_pausing(deps: Dependencies, parts: Components, recorder: RecorderSlot) -> Pausing:
-    pause_file = deps.configuration.settings.brakes.pause_file
-    return Pausing(parts.pipeline.controller, recorder, pause_file, deps.log)
+def _register_metrics(
+    deps: Dependencies, session: Session, events: EventRecorder, parts: Components
+) -> None:
+    """Serve the metrics of the parts that are there on a standby, too."""
+    register, pipeline = deps.metrics.register, parts.pipeline
+    register(pipeline.description, pipeline.controller.pauses.leadership)
+    register(*parts.reflectors.values(), parts.late_watches)
+    register(session, events, parts.active, parts.pulse, parts.usage)
+    register(parts.health_checks, parts.calendars)
+    register(pipeline.evictions, parts.draining, parts.consolidation, parts.rooms)
+
+
+class _Pages(Struct, frozen=True):
+    """The pages that are served; `stream`, `status` and `pausing` follow the journal of a term."""
+
+    served: Served
+    stream: EventStream | None
+    status: StatusPage
+    pausing: Pausing
+
+
+def _build_pages(
+    deps: Dependencies,
+    session: Session,
+    parts: Components,
+    recorder: RecorderSlot,
+    telemetry: Telemetry,
+) -> _Pages:
+    """Build what answers people and programs, and the checks of health that go by it."""
+    pipeline, settings = parts.pipeline, deps.configuration.settings
+    pausing = Pausing(pipeline.controller, recorder, settings.brakes.pause_file, deps.log)
+    credential_error = session.credentials.error
+    status = StatusPage(
+        deps,
+        pipeline,
+        parts.active,
+        credential_error,
+        parts.calendars.states,
+        parts.usage.states,
+    )
+    add_credential_check(parts.health, credential_error)
+    add_sink_check(parts.health, lambda: {**status.sink_errors(), **dict(telemetry.errors())})
+    add_recording_check(parts.health, status.recording_fault)
+    stream = openings.build_event_stream(deps)
+    operator = build_operator(
+        pipeline,
+        pausing,
+        FutileMoves(pipeline.controller, recorder),
+        (
+            Evaluating(pipeline, recorder, parts.notes),
+            Approving(pipeline, recorder, parts.notes, pausing.keep),
+        ),
+        parts.draining,
+        status,
+        parts.notes,
+        PastPages(status.recorded_places),
+    )
+    metrics = deps.metrics if deps.serve_metrics else None
+    served = Served(parts.health, metrics, stream, operator, settings.server.ui)
+    return _Pages(served, stream, status, pausing)
 
 
 def _acting(
@@ -199,22 +222,20 @@ async def _open_term(
     deps: Dependencies,
     parts: Components,
     slot: RecorderSlot,
-    stream: EventStream | None,
-    pausing: Pausing,
-    status: StatusPage,
+    pages: _Pages,
     start: Callable[[], AbstractAsyncContextManager[Recording]],
     drain_limit_s: Callable[[], float],
 ) -> AsyncIterator[Recording]:
     """Open the journal, and evict while the block lasts; at its end let evictions finish."""
-    pipeline, log = parts.pipeline, deps.log
+    pipeline, pausing, log = parts.pipeline, pages.pausing, deps.log
     async with (
         start() as recording,
-        openings.streamed(recording.journal, stream),
+        openings.streamed(recording.journal, pages.stream),
         anyio.create_task_group() as tasks,
     ):
         await pausing.restore(recording.directory)
         recorder = _recorder_of(deps, parts, recording)
-        with slot.filled(recording.recorder), status.recording_open(recording, recorder):
+        with slot.filled(recording.recorder), pages.status.recording_open(recording, recorder):
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # cluster state -> recording, before anything is evaluated
