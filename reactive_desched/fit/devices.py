@@ -62,6 +62,9 @@ CLAIM_NOT_FOUND: Final = FitReason("ClaimNotFound", "ResourceClaim {} of the pod
 CLAIM_IN_USE: Final = FitReason(
     "ClaimInUse", "ResourceClaim {} is in use by as many pods as can be"
 )
+CLAIM_AWAITED: Final = FitReason(
+    "ClaimAwaited", "ResourceClaim {} has a device without a condition that it is bound by"
+)
 CLAIM_ELSEWHERE: Final = FitReason("ClaimElsewhere", "resourceclaim not available on the node")
 NO_DEVICES: Final = FitReason("NoDevices", "cannot allocate all claims")
 CLAIM_NOT_JUDGED: Final = FitReason("ClaimNotJudged", "node(s) were not judged: {}")
@@ -179,6 +182,9 @@ class DeviceFilter:
             others = [user for user in claim.users if user != pod.uid]
             if claim.allocation is not None and len(others) >= MAX_USERS_OF_CLAIM:
                 return CLAIM_IN_USE.about(name)
+            kept = None if claim.ends_with(pod.uid) else claim.allocation
+            if kept is not None and kept.is_awaited:
+                return CLAIM_AWAITED.about(name)
         return None
 
     def rejections(self, pod: Pod, among: int) -> list[tuple[FitReason, int]]:
@@ -212,12 +218,28 @@ class DeviceFilter:
         if not self.judges(pod):
             return False
         question = self._question(pod)
-        claims = [claim for other in others for claim in self._plan(other).fresh_on(slot)]
+        claims = [claim for other in others for claim in self._still_without(other, slot)]
         claims += question.plan.fresh_on(slot)
         try:
             return self._allocate(question, claims, slot) is None
         except DeviceError:
             return True
+
+    def _still_without(self, pod: Pod, slot: int) -> Iterator[ResourceClaim]:
+        """Yield the claims of a pod to come that need devices there: it has some while it is bound.
+
+        The kube-scheduler nominates a pod that waits for volumes or devices before it is bound.
+        """
+        named = {f"{pod.namespace}/{name}" for name in claim_names(pod)}
+        store = self._view.store(ResourceClaim)
+        made = (store.get(key) for key in self._view.index(Devices).claims_of(pod.uid))
+        has_extended = any(
+            claim is not None and claim.allocation is not None and claim.key not in named
+            for claim in made
+        )
+        for claim in self._plan(pod).fresh_on(slot):
+            if claim.allocation is None and not (claim.name == _EXTENDED and has_extended):
+                yield claim
 
     def devices_for(self, pod: Pod, slot: int) -> tuple[TakenDevice, ...]:
         """Return the devices that the pod would get on a node."""

@@ -83,7 +83,8 @@ class DeviceAllocation(Struct, frozen=True, gc=False):
     No other claim may have one of `devices`; of a device in `shares` others may have shares, too.
     Devices with admin access are left out: they are not taken away. `tolerations` are those of each
     of `devices` and then of `shares`, in their order, and `amounts` what each of `shares` takes of
-    the device's capacities; none where there are fewer.
+    the device's capacities; none where there are fewer. With `is_awaited` a device lacks a
+    condition without which the kube-scheduler binds no pod, or reports that it cannot be had.
     """
 
     devices: tuple[DeviceId, ...] = ()
@@ -91,6 +92,7 @@ class DeviceAllocation(Struct, frozen=True, gc=False):
     shares: tuple[DeviceId, ...] = ()
     tolerations: tuple[Tolerations, ...] = ()
     amounts: tuple[Amounts, ...] = ()
+    is_awaited: bool = False
 
     def shares_of(self, device: DeviceId) -> Iterator[Amounts]:
         """Yield what each share takes that the claim has of a device."""

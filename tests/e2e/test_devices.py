@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,8 +28,9 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OUR_NODES = ("a1", "a2", "b1", "b2")
 API = "resource.k8s.io/v1"
-CLASSES = ("gpu", "net", "any", "each", "ruled", "part", "share", "ext")
-RESIDENTS = 5
+CLASSES = ("gpu", "net", "any", "each", "ruled", "part", "share", "ext", "drawn", "bound")
+DRAWN = range(12)
+RESIDENTS = 6
 REFUSAL_LASTS_S = 12.0
 NOT_TRIED_S = 10.0  # without its claims a pod is not even tried, and has no condition
 NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
@@ -77,6 +79,55 @@ def where(expression: str) -> list[Object]:
 
 def of_size(size: int) -> list[Object]:
     return where(f'device.attributes["PARTS"].size == {size}')
+
+
+def drawn_devices(dice: Random) -> Iterator[Object]:
+    """Yield devices of a node that differ in attributes, some of which lack one, and in taints."""
+    taint = {"key": "maintenance", "value": "yes", "effect": "NoSchedule"}
+    for number in range(dice.randint(2, 5)):
+        attributes: Object = {"x": {"int": dice.randint(1, 3)}}
+        if dice.random() < 0.8:
+            attributes["y"] = {"string": dice.choice("pq")}
+        taints = {"taints": [taint]} if dice.random() < 0.2 else {}
+        memory = {"memory": {"value": dice.choice(["8Gi", "16Gi"])}}
+        yield plain(f"w{number}", attributes=attributes, capacity=memory, **taints)
+
+
+def drawn_request(dice: Random, name: str) -> Object:
+    """Return a request for some of them, or for the first of two alternatives."""
+
+    def wanted() -> Object:
+        found: Object = {"deviceClassName": "drawn"}
+        found |= {"allocationMode": "All"} if dice.random() < 0.1 else {}
+        if "allocationMode" not in found:
+            found["count"] = dice.choice([1, 1, 2, 3])
+        selector = dice.choice(
+            [
+                'device.attributes["DRAWN"].x < 3',
+                'device.attributes["DRAWN"].?y.orValue("p") == "p"',
+                'device.capacity["DRAWN"].memory.compareTo(quantity("16Gi")) >= 0',
+            ]
+        )
+        found |= {"selectors": where(selector)} if dice.random() < 0.3 else {}
+        found |= {"tolerations": TOLERANT} if dice.random() < 0.3 else {}
+        return found
+
+    if dice.random() < 0.2:
+        return {"name": name, "firstAvailable": [{"name": each, **wanted()} for each in "ab"]}
+    return {"name": name, "exactly": wanted()}
+
+
+def drawn_claim(dice: Random) -> Object:
+    """Return a claim of up to three requests, and constraints on some of them."""
+    names = "rst"[: dice.choice([1, 1, 2, 3])]
+    constraints = []
+    for _ in range(dice.choice([0, 1, 1, 2])):
+        some = [name for name in names if dice.random() < 0.7]
+        kind = dice.choice(["matchAttribute", "distinctAttribute"])
+        of = {"requests": some} if some else {}
+        constraints.append({kind: f"DRAWN/{dice.choice('xxy')}", **of})
+    more = {"constraints": constraints} if constraints else {}
+    return one(*(drawn_request(dice, name) for name in names), **more)
 
 
 TOLERANT = [{"key": "maintenance", "operator": "Exists"}]
@@ -170,6 +221,11 @@ class Arena:
             ("b2", plain("s0", capacity={"memory": {"value": "40Gi"}})),
         ):
             yield self.slice(f"share-{name}", [device], "share", nodeName=at(name))
+        bound = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+        yield self.slice("bound", [plain("b0", **bound)], "bound", nodeName=at("b1"))
+        for name in OUR_NODES:
+            drawn = list(drawn_devices(Random(name)))
+            yield self.slice(f"drawn-{name}", drawn, "drawn", nodeName=at(name))
         for name, number in (("a1", 1), ("a2", 2), ("b1", 2)):
             devices = [plain(f"x{each}") for each in range(number)]
             yield self.slice(f"ext-{name}", devices, "ext", nodeName=at(name))
@@ -201,7 +257,9 @@ class Arena:
     def spec(self, claim: Object) -> Object:
         """Return a claim's spec with the names of this arena."""
         text = json.dumps({"devices": claim})
-        text = text.replace("DRIVER", self.driver("gpu")).replace("PARTS", self.driver("part"))
+        of = {"DRIVER": "gpu", "PARTS": "part", "DRAWN": "drawn"}
+        for placeholder, name in of.items():
+            text = text.replace(placeholder, self.driver(name))
         for name in CLASSES:
             text = text.replace(
                 f'"deviceClassName": "{name}"', f'"deviceClassName": "{self.space}-{name}"'
@@ -246,6 +304,23 @@ class Arena:
                 **({"nodeSelector": {HOST: self.ours.node(node)}} if node else {}),
             },
         }
+
+    def report_device(self, **conditions: str) -> None:
+        """Report conditions of the device that is bound by some, as its driver does."""
+        seen = [
+            {
+                "type": kind,
+                "status": status,
+                "reason": "Reported",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            for kind, status in conditions.items()
+        ]
+        device = {"driver": self.driver("bound"), "pool": "bound", "device": "b0"}
+        patch = json.dumps({"status": {"devices": [{**device, "conditions": seen}]}})
+        named = ("resourceclaim", "bound", "-n", self.space)
+        self.kubectl.run("patch", *named, "--subresource=status", "--type=merge", "-p", patch)
 
     def claims(self) -> list[Object]:
         found: list[Object] = self.kubectl.get("resourceclaims", "-n", self.space)
@@ -338,8 +413,10 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
         kubectl.apply(here.template("half", one(exactly("part", selectors=of_size(40)))))
         kubectl.apply(here.template("much", one(of_memory("30Gi"))))
         kubectl.apply(here.named_claim("shared", {"requests": [exactly()]}))
+        kubectl.apply(here.named_claim("bound", one(exactly("bound"))))
         kubectl.apply(
             here.pod("holder", "a1", own={"resourceClaimTemplateName": "one"}),
+            here.pod("binder", "b1", own={"resourceClaimName": "bound"}),
             here.pod("sharer", "a2", own={"resourceClaimName": "shared"}),
             here.pod("part-holder", "a2", own={"resourceClaimTemplateName": "half"}),
             here.pod("share-holder", "a1", own={"resourceClaimTemplateName": "much"}),
@@ -353,6 +430,7 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
 
         wait_until(are_allocated, within_s=60, what="the residents have their devices")
         here.at_rest = len(here.claims())
+        here.report_device(Attached="True")
         yield here
         for kind in ("resourceslices", "deviceclasses", "devicetaintrules"):
             kubectl.run("delete", kind, "-l", f"{OWNER}={here.space}", "--wait=false")
@@ -517,6 +595,39 @@ def test_devices_are_found_as_by_the_real_scheduler_on_every_node(
 
     assert ours == real
     assert real == expected
+
+
+def test_a_claim_that_others_use_has_to_have_its_binding_conditions(arena: Arena) -> None:
+    """One that reports that its device is broken takes no further pod."""
+
+    def both() -> tuple[set[str], bool]:
+        claims: list[Any] = ["bound"]  # a name, or a claim as JSON
+        ours = arena.ours_says(claims)
+        return ours, arena.theirs_says(claims, "b1", likely="b1" in ours)
+
+    arena.wait_for_rest()
+    assert both() == ({"b1"}, True)
+    try:
+        arena.report_device(Attached="True", Broken="True")
+        assert both() == (set(), False)
+    finally:
+        arena.report_device(Attached="True")
+    assert both() == ({"b1"}, True)
+
+
+@pytest.mark.parametrize("seed", DRAWN)
+def test_drawn_claims_find_devices_as_by_the_real_scheduler(arena: Arena, seed: int) -> None:
+    """Where devices have to differ it may find more: node fit compares all of them."""
+    dice = Random(seed)
+    claims = [drawn_claim(dice) for _ in range(dice.choice([1, 1, 2]))]
+    arena.wait_for_rest()
+    ours = arena.ours_says(claims)
+    real = {name for name in OUR_NODES if arena.theirs_says(claims, name, likely=name in ours)}
+
+    text = json.dumps(claims)
+    assert ours <= real, text
+    if "distinctAttribute" not in text:  # kube-scheduler 1.36 compares the last devices alone
+        assert ours == real, text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.fit.device_selectors import DeviceError, DeviceSelectors
-from reactive_desched.fit.devices import CLAIM_NOT_FOUND, CLAIM_NOT_JUDGED
+from reactive_desched.fit.devices import CLAIM_AWAITED, CLAIM_NOT_FOUND, CLAIM_NOT_JUDGED
 from reactive_desched.model.devices import (
     ALL_DEVICES,
     CapacityPolicy,
@@ -28,7 +28,7 @@ from reactive_desched.model.devices import (
 )
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.node_affinity import NodeSelector
-from reactive_desched.model.objects import ClusterObject, Node, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod, PodStatus
 from reactive_desched.model.taints import Taint, Toleration
 from reactive_desched.model.wakes import WakeOnDevices
 from reactive_desched.testing.builders import node, pod, term, with_spec
@@ -214,6 +214,14 @@ def test_a_claim_that_other_pods_use_stays_where_it_is() -> None:
     with_another = fitting(shared(MOVER.uid, "other"), gpus("n2"), gpus("n3"))
 
     assert (alone, with_another) == ({"n2", "n3"}, {"n2"})
+
+
+def test_a_claim_that_stays_has_to_have_the_conditions_that_it_is_bound_by() -> None:
+    awaited = asks(ONE, allocation=held("n2", is_awaited=True), users=(MOVER.uid, "other"))
+    here = Place(*NODES, GPU, gpus("n2"), MOVER, awaited)
+
+    assert list(here.why_not(MOVER)) == [CLAIM_AWAITED.about("own").message]
+    assert fitting(replace(awaited, users=(MOVER.uid,)), gpus("n2"), gpus("n3")) == {"n2", "n3"}
 
 
 def test_a_claim_with_as_many_users_as_can_be_takes_no_more() -> None:
@@ -753,3 +761,22 @@ def test_a_device_for_an_extended_resource_is_promised_once() -> None:
 
     assert here.let_go(mover) == "n2"
     assert here.let_go(second) is None
+
+
+BEING_BOUND = PodStatus("Pending", nominated_node="n2")
+
+
+@pytest.mark.parametrize("is_extended", [False, True], ids=["claimed", "extended"])
+def test_a_pod_that_is_bound_after_its_devices_are_ready_has_them_already(
+    *, is_extended: bool
+) -> None:
+    """The kube-scheduler 1.36 nominates it meanwhile; one that is to get devices needs more."""
+    first = pod("first", requests={GPUS: "1"}) if is_extended else user("first", "", ("firsts",))
+    first = replace(first, status=BEING_BOUND)
+    its = asks(ONE, name="firsts", allocation=held("n2"), users=(first.uid,), pod=first.uid)
+    two, free = gpus("n2", Device("g0"), Device("g1")), asks(ONE)
+
+    assert fitting(EXTENDED, two, its, first, free) == {"n2"}
+    if not is_extended:
+        without = replace(its, allocation=None, users=())
+        assert fitting(EXTENDED, gpus("n2"), without, first, free) == set()

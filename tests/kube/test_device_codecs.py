@@ -141,6 +141,42 @@ def test_a_claim_says_what_it_asks_for_and_has() -> None:
     assert not found.is_terminating
 
 
+@pytest.mark.parametrize(
+    ("conditions", "is_awaited"),
+    [
+        ({"Attached": "True", "Ready": "True"}, False),
+        ({"Attached": "True", "Ready": "True", "Broken": "False"}, False),
+        ({"Attached": "True", "Ready": "Unknown"}, True),
+        ({"Attached": "True"}, True),
+        ({"Attached": "True", "Ready": "True", "Broken": "True"}, True),
+        (None, True),
+    ],
+)
+def test_a_claim_is_awaited_until_its_devices_have_their_binding_conditions(
+    conditions: dict[str, str] | None, *, is_awaited: bool
+) -> None:
+    device = {"driver": "d", "pool": "p", "device": "g0"}
+    other = {**device, "device": "g1", "conditions": [{"type": "Broken", "status": "True"}]}
+    allocated = {
+        **device,
+        "bindingConditions": ["Attached", "Ready"],
+        "bindingFailureConditions": ["Broken"],
+    }
+    reported = [
+        {**device, "conditions": [{"type": t, "status": s} for t, s in conditions.items()]}
+        for conditions in ([] if conditions is None else [conditions])
+    ]
+    found = read(
+        "resourceclaims",
+        status={
+            "allocation": {"devices": {"results": [allocated, {**device, "device": "g2"}]}},
+            "devices": [other, *reported],
+        },
+    )
+
+    assert found.allocation.is_awaited is is_awaited
+
+
 def test_a_claim_that_is_deleted_says_so() -> None:
     leaving = METADATA | {"deletionTimestamp": "1970-01-01T00:00:09Z"}
 

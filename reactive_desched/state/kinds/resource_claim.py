@@ -97,6 +97,8 @@ class WireResult(WireStruct, frozen=True, gc=False):
     share_id: str | None = field(name="shareID", default=None)
     tolerations: tuple[Toleration, ...] = ()
     consumed_capacity: Mapping[str, str | int | float] = {}
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
 
 
 class WireResults(WireStruct, frozen=True, gc=False):
@@ -118,11 +120,28 @@ class WireUser(WireStruct, frozen=True, gc=False):
     uid: str = ""
 
 
+class WireCondition(WireStruct, frozen=True, gc=False):
+    """A condition of an allocated device."""
+
+    type: str = ""
+    status: str = ""
+
+
+class WireDeviceStatus(WireStruct, frozen=True, gc=False):
+    """What a driver reports of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[WireCondition, ...] = ()
+
+
 class ClaimStatus(WireStruct, frozen=True, gc=False):
     """A ResourceClaim's status."""
 
     allocation: WireAllocation | None = None
     reserved_for: tuple[WireUser, ...] = ()
+    devices: tuple[WireDeviceStatus, ...] = ()
 
 
 class WireResourceClaim(WireStruct, frozen=True, gc=False):
@@ -148,7 +167,7 @@ def _read(wire: WireResourceClaim) -> ResourceClaim:
             )
             for each in devices.constraints
         ),
-        allocation=None if status.allocation is None else _allocation(status.allocation),
+        allocation=None if status.allocation is None else _allocation(status.allocation, status),
         users=tuple(each.uid for each in status.reserved_for),
         pod=next((each.uid for each in owners if each.kind == "Pod" and not each.group), ""),
         is_terminating=metadata.deletion_timestamp is not None,
@@ -174,7 +193,7 @@ def _request(wire: WireRequest) -> DeviceRequest:
     )
 
 
-def _allocation(wire: WireAllocation) -> DeviceAllocation:
+def _allocation(wire: WireAllocation, status: ClaimStatus) -> DeviceAllocation:
     taken = [each for each in wire.devices.results if not each.admin_access]
     whole = [each for each in taken if not each.share_id]
     shares = [each for each in taken if each.share_id]
@@ -186,6 +205,21 @@ def _allocation(wire: WireAllocation) -> DeviceAllocation:
         if any(each.tolerations for each in taken)
         else (),
         amounts=tuple(_amounts(each.consumed_capacity) for each in shares),
+        is_awaited=any(_is_awaited(each, status) for each in wire.devices.results),
+    )
+
+
+def _is_awaited(wire: WireResult, status: ClaimStatus) -> bool:
+    """Say whether a device is not ready to be bound, by what its driver reports of it first."""
+    if not wire.binding_conditions:
+        return False
+    own = (wire.driver, wire.pool, wire.device)
+    reported = (e for e in status.devices if (e.driver, e.pool, e.device) == own)
+    first = next(reported, None)
+    found = () if first is None else first.conditions
+    true = {each.type for each in found if each.status == "True"}
+    return not true.issuperset(wire.binding_conditions) or not true.isdisjoint(
+        wire.binding_failure_conditions
     )
 
 
