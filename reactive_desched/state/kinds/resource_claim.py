@@ -128,7 +128,7 @@ class WireCondition(WireStruct, frozen=True, gc=False):
 
 
 class WireDeviceStatus(WireStruct, frozen=True, gc=False):
-    """What a driver reports of an allocated device."""
+    """An allocated device, as its driver reports it."""
 
     driver: str = ""
     pool: str = ""
