@@ -1,6 +1,6 @@
 """Writes the costs of pods that plugins rank for deletion, where they differ."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -69,7 +69,7 @@ class DeletionCosts:
     ) -> None:
         if instance.mode != ACT or self._controller.pauses.check():
             return
-        costs = await in_slices(_with_result(plugin, instance))
+        costs = await in_slices(plugin.deletion_costs(instance.view))
         differing = [
             (pod, cost)
             for pod, cost in costs
@@ -109,8 +109,3 @@ class DeletionCosts:
             costs=tuple(written),
         )
         self._recorder.record(event, "deletion-costs", version=instance.profile, cause="pods")
-
-
-def _with_result(plugin: RanksForDeletion, instance: PluginInstance) -> Iterator[Costs | None]:
-    """Yield None for each step, and the costs at the end."""
-    yield (yield from plugin.deletion_costs(instance.view))

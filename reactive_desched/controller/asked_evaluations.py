@@ -18,7 +18,6 @@ from reactive_desched.controller.pending import (
     PendingContext,
     PendingFinding,
     PendingReason,
-    PendingSummary,
     PodProgress,
     summarize_pending,
 )
@@ -113,15 +112,14 @@ class SelectedPods(Struct, frozen=True):
 
 def select_pods(
     scope: EvaluationScope, instances: Sequence[PluginInstance], view: ClusterView
-) -> Iterator[SelectedPods | None]:
-    """Yield None wherever the event loop may have its turn, and last the pods of a scope.
+) -> Generator[None, None, SelectedPods]:
+    """Return the pods of a scope, in steps.
 
     Raises ConfigError for a plugin that is not in force, and where there is no such pod or node.
     """
     _check_plugin(scope, instances)
     if not scope.names_pods:
-        yield SelectedPods()
-        return
+        return SelectedPods()
     if scope.node:
         known_node(view, scope.node)
     owners, uids, nodes = view.index(OwnerIndex), set(), {scope.node} - {""}
@@ -131,10 +129,10 @@ def select_pods(
             uids.add(uid)
             nodes.add(pod.node)
         if number % _PODS_PER_SLICE == 0:
-            yield None
+            yield
     if not uids:
         _explain_none(scope)
-    yield SelectedPods(uids, nodes)
+    return SelectedPods(uids, nodes)
 
 
 def _check_plugin(scope: EvaluationScope, instances: Sequence[PluginInstance]) -> None:
@@ -321,8 +319,8 @@ def status_of(
     ledger: EvictionLedger,
     hold: str,
     moment: ClockPair,
-) -> Iterator[AskedStatus | None]:
-    """Yield None wherever the event loop may have its turn, and last how far an evaluation is.
+) -> Generator[None, None, AskedStatus]:
+    """Return how far an evaluation is, in steps.
 
     `findings` are all that wait, and `hold` is why no pod is evicted now.
     """
@@ -336,14 +334,14 @@ def status_of(
             found.end_waiting()
         counts[found.state] = counts.get(found.state, 0) + 1
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     waits = [each for each in held.values() if not each.decision.pod_leaves]
-    summary = yield from _summary(waits, moment)
+    summary = yield from summarize_pending(waits, PendingContext(), moment)
     asked.has_ended = asked.evaluated and not is_evaluating and not _UNFINISHED & counts.keys()
     order = list(PodProgress)
     listed = sorted(asked.found.values(), key=lambda each: order.index(each.state))
     selected = asked.selected.uids
-    yield AskedStatus(
+    return AskedStatus(
         asked.number,
         str(asked.scope),
         asked.by,
@@ -371,15 +369,5 @@ def _held(
         if finding.pod.uid in asked.found and asked.scope.takes(each.profile, finding.plugin):
             held[finding.pod.uid] = each
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     return held
-
-
-def _summary(
-    waits: Sequence[PendingFinding], moment: ClockPair
-) -> Generator[None, None, PendingSummary]:
-    for summary in summarize_pending(waits, PendingContext(), moment):
-        if summary is not None:
-            return summary
-        yield None
-    raise AssertionError("the last step is the summary")

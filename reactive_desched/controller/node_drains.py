@@ -1,6 +1,6 @@
 """Describes the drains of nodes: the pods that are left on each, and why."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -18,7 +18,6 @@ from reactive_desched.controller.pending import (
     PodProgress,
     summarize_pending,
 )
-from reactive_desched.controller.slices import at_once
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.modes import ACT
@@ -30,6 +29,7 @@ from reactive_desched.model.node_drains import (
 )
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.state.cluster import ClusterView
 
 MAX_LISTED: Final = 100
@@ -115,8 +115,10 @@ class DrainInputs(Struct, frozen=True):
     moment: ClockPair
 
 
-def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[NodeDrains | None]:
-    """Yield None wherever the event loop may have its turn, and last how far these nodes are."""
+def drains_of(
+    nodes: Collection[NodeInfo], inputs: DrainInputs
+) -> Generator[None, None, NodeDrains]:
+    """Return how far these nodes are, in steps."""
     names = {info.name for info in nodes}
     held: dict[PodKey, PendingFinding] = {}
     for number, each in enumerate(inputs.findings):
@@ -124,14 +126,14 @@ def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[Node
         if finding.plugin == DRAIN_NODES and finding.pod.node in names:
             held[finding.pod.uid] = each
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     profiles = profiles_that_drain(inputs.evaluator)
     rows: list[NodeDrain] = []
     for info in nodes:
         rows.append(_drain(info, held, inputs, has_plugin=bool(profiles)))
-        yield None
+        yield
     moment = inputs.moment
-    yield NodeDrains(moment.time(moment.now), inputs.hold, profiles, tuple(rows))
+    return NodeDrains(moment.time(moment.now), inputs.hold, profiles, tuple(rows))
 
 
 def profiles_that_drain(evaluator: Evaluator, *, only_acting: bool = False) -> tuple[str, ...]:

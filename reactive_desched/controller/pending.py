@@ -1,6 +1,6 @@
 """Lists the findings that wait, since when, until when and for what: `reactive-desched pending`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -232,8 +232,8 @@ def list_pending(
     query: PendingQuery,
     waiting: PendingContext,
     moment: ClockPair,
-) -> Iterator[PendingList | None]:
-    """Yield None wherever the event loop may have its turn, and last what waits, longest first."""
+) -> Generator[None, None, PendingList]:
+    """Return what waits, longest first, in steps."""
     counted = _Counted(moment)
     matching: list[tuple[float, int, PendingFinding]] = []
     for number, finding in enumerate(findings):
@@ -241,14 +241,14 @@ def list_pending(
             matching.append((finding.since, number, finding))
             counted.add(finding)
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     rows: list[PendingRow] = []
     for number, (_, _, finding) in enumerate(islice(lazily_sorted(matching), query.limit)):
         rows.append(_row(finding, moment))
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     yield from emptied(matching)
-    yield PendingList(
+    return PendingList(
         waiting.subjects,
         waiting.flapping,
         *counted.result(),
@@ -262,14 +262,14 @@ def list_pending(
 
 def summarize_pending(
     findings: Sequence[PendingFinding], waiting: PendingContext, moment: ClockPair
-) -> Iterator[PendingSummary | None]:
-    """Yield None wherever the event loop may have its turn, and last the counts of what waits."""
+) -> Generator[None, None, PendingSummary]:
+    """Return the counts of what waits, in steps."""
     counted = _Counted(moment)
     for number, finding in enumerate(findings):
         counted.add(finding)
         if number % PODS_PER_SLICE == 0:
-            yield None
-    yield PendingSummary(waiting.subjects, waiting.flapping, *counted.result())
+            yield
+    return PendingSummary(waiting.subjects, waiting.flapping, *counted.result())
 
 
 _GroupKey = tuple[str, str, str, bool, bool, str]

@@ -1,6 +1,6 @@
 """Lists what plugins propose and no person has approved yet, by what led to it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -119,8 +119,8 @@ def select_proposals(
     now: float,
     *,
     approves: bool,
-) -> Iterator[tuple[str, ...] | None]:
-    """Yield None wherever the event loop may have its turn, and last the ids that a scope names.
+) -> Generator[None, None, tuple[str, ...]]:
+    """Return the ids that a scope names, in steps.
 
     What is approved and waits for something else is among them, and by its id whatever waits. What
     a person rejected is approved by its id alone, and not while an annotation rejects it.
@@ -144,7 +144,7 @@ def select_proposals(
                 if is_named or (not is_kept and scope.has(each.profile, group)):
                     found[proposal] = None
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     for name in scope.proposals:
         if not _is_one(name, "proposal", [each for each in found if each.startswith(name)]):
             near = did_you_mean(name, [*map(short_id, standing)])
@@ -156,7 +156,7 @@ def select_proposals(
         _is_one(scope.group, "group", [each for each in groups if each.startswith(scope.group)])
     if not found:
         raise ConfigError(f"nothing is proposed by {scope}; `proposals` lists what is")
-    yield tuple(found)
+    return tuple(found)
 
 
 def _is_answerable(decision: Decision) -> bool:
@@ -189,8 +189,8 @@ def _is_one(name: str, what: str, ids: Sequence[str]) -> bool:
 
 def list_proposals(
     findings: Sequence[PendingFinding], hold: str, moment: ClockPair
-) -> Iterator[ProposalList | None]:
-    """Yield None wherever the event loop may have its turn, and last what waits for a person."""
+) -> Generator[None, None, ProposalList]:
+    """Return what waits for a person, in steps."""
     groups: dict[str, list[PendingFinding]] = {}
     rejected = 0
     for number, each in enumerate(findings):
@@ -198,13 +198,13 @@ def list_proposals(
             groups.setdefault(group_id(each.profile, each.decision.finding), []).append(each)
         rejected += each.decision.reason in _REJECTIONS
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     oldest = sorted(groups.items(), key=lambda each: min(one.since for one in each[1]))
     listed = []
     for name, members in oldest[:MAX_GROUPS]:
         listed.append(_group(name, members, moment))
-        yield None
-    yield ProposalList(
+        yield
+    return ProposalList(
         moment.time(moment.now), sum(map(len, groups.values())), rejected, hold, tuple(listed)
     )
 

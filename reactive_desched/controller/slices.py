@@ -1,6 +1,6 @@
 """Long answers in slices, between which the event loop has its turn."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final, TypeVar
 
 import anyio.lowlevel
@@ -13,22 +13,19 @@ SLICE_S: Final = 0.0005
 T = TypeVar("T")
 
 
-async def in_slices(steps: Iterator[T | None]) -> T:
-    """Return the first of the steps that is not None, and let other tasks run between them."""
+async def in_slices(steps: Generator[None, None, T]) -> T:
+    """Take all the steps that lead to an answer, let other tasks run between them, and return it.
+
+    `at_once` of `primitives/long_answers.py` does so without an event loop.
+    """
     clock = loop_clock()
     until = clock() + SLICE_S
-    for found in steps:
-        if found is not None:
-            return found
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
         if clock() >= until:
             await anyio.lowlevel.checkpoint()
             until = clock() + SLICE_S
-    raise AssertionError("the last step is the answer")
-
-
-def at_once(steps: Iterator[T | None]) -> T:
-    """Return the same without an event loop, for commands."""
-    for found in steps:
-        if found is not None:
-            return found
-    raise AssertionError("the last step is the answer")

@@ -1,6 +1,6 @@
 """The findings that wait, those in the queue of a rate limit with the turn of each: for people."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -37,8 +37,8 @@ _REST: Final = 20.0
 
 def findings_with_turns(
     controller: Controller, now: float
-) -> Iterator[list[PendingFinding] | None]:
-    """Yield None wherever the event loop may have its turn, and last every finding that waits.
+) -> Generator[None, None, list[PendingFinding]]:
+    """Return every finding that waits, in steps.
 
     A turn is foreseen from the rates alone; it is a time at the earliest while something holds all
     evictions, and where the policy or the settings limit evictions in other ways as well. No time
@@ -48,14 +48,12 @@ def findings_with_turns(
     for number, each in enumerate(controller.evaluator.queue.pending()):
         found.append(each)
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     turns: dict[bool, Mapping[PodKey, Turn]] = {}
     for controls in controller.controls:
         is_observed = controls is controller.observed
         waiting = controller.evaluator.queue.rate_limited(now, is_observed=is_observed)
-        for step in controls.rate_limiter.foresee(waiting, now):
-            turns[is_observed] = turns.get(is_observed, {}) if step is None else step
-            yield None
+        turns[is_observed] = yield from controls.rate_limiter.foresee(waiting, now)
     is_held, is_least, release = _holding(controller)
     for number, each in enumerate(found):
         if (turn := _turn_of(each, turns, controller, now)) is not None:
@@ -66,8 +64,8 @@ def findings_with_turns(
             waits = not (each.decision.keeps or each.decision.pod_leaves)
             found[number] = replace(each, until=until, turn=turn, is_least=is_held and waits)
         if number % PODS_PER_SLICE == 0:
-            yield None
-    yield found
+            yield
+    return found
 
 
 def _turn_of(

@@ -5,13 +5,11 @@ are in no order: a pod that has a token of its node finds that the plugin has no
 turns of all are foreseen together, again and again, and each pod comes at its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
-from reactive_desched.gate.turns import Turn
-from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 
 SETTLE_S: Final = 1.0
@@ -77,11 +75,9 @@ class TurnPlan:
 
     def _steps(self, now: float) -> Iterator[None]:
         """Foresee all turns, and let each pod come at its own."""
-        turns: Mapping[PodKey, Turn] = {}
         waiting = self._evaluator.queue.rate_limited(now, is_observed=self._is_observed)
-        for found in self._limiter.plan_turns(waiting, now):
-            turns = turns if found is None else found
-            yield
+        turns = yield from self._limiter.plan_turns(waiting, now)
+        yield
         self._pods = len(turns)
         for number, (pod, turn) in enumerate(turns.items()):
             at = min(turn.at, now + MAX_WAIT_S)

@@ -10,7 +10,7 @@ While the rates warm up they grow in steps, each at its own time, and a bucket f
 them whenever it is asked: what it holds does not depend on who asked before.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import floor, inf
 from typing import Final
 
@@ -454,31 +454,33 @@ class EvictionRateLimiter(EvictionParticipant):
 
     def foresee(
         self, waiting: Iterable[tuple[Finding, float]], now: float
-    ) -> Iterator[dict[PodKey, Turn] | None]:
-        """Yield None wherever the event loop may have its turn, and once each pod's turn.
+    ) -> Generator[None, None, dict[PodKey, Turn]]:
+        """Return each pod's turn, in steps.
 
         `waiting` are the findings that wait for a token, each with a time before which it is not
         evaluated. That is a look: it changes no turn of the pods that come later.
         """
         self._follow(now)
         schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
-        yield from self._schedule_all(waiting, schedule, now)
+        turns = yield from self._schedule_all(waiting, schedule, now)
         yield from schedule.take_apart()
+        return turns
 
     def plan_turns(
         self, waiting: Iterable[tuple[Finding, float]], now: float
-    ) -> Iterator[dict[PodKey, Turn] | None]:
+    ) -> Generator[None, None, dict[PodKey, Turn]]:
         """Foresee the turns, and let the pods that come later find theirs behind these."""
         self._follow(now)
         schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
-        yield from self._schedule_all(waiting, schedule, now)
+        turns = yield from self._schedule_all(waiting, schedule, now)
         former, self._schedule = self._schedule, schedule
         if former is not None:
             yield from former.take_apart()
+        return turns
 
     def _schedule_all(
         self, waiting: Iterable[tuple[Finding, float]], schedule: TurnSchedule, now: float
-    ) -> Iterator[dict[PodKey, Turn] | None]:
+    ) -> Generator[None, None, dict[PodKey, Turn]]:
         found: list[tuple[Ticket, int, WaitingPod]] = []
         names: dict[Bucket, Bucket] = {}  # one object for equal ones: fewer for the collector
         for number, (finding, at) in enumerate(waiting):
@@ -488,7 +490,7 @@ class EvictionRateLimiter(EvictionParticipant):
             ticket = self._waiting.ticket(finding.pod.uid)
             found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))
             if number % FINDINGS_PER_SLICE == 0:
-                yield None
+                yield
         pods = []
         ordered = lazily_sorted(found)
         del found
@@ -496,9 +498,9 @@ class EvictionRateLimiter(EvictionParticipant):
             pods.append(each)
             self._add_buckets(schedule, each.buckets, now)
             if number % FINDINGS_PER_SLICE == 0:
-                yield None
+                yield
         pods.reverse()
-        yield from schedule_turns(_taken_out(pods), schedule)
+        return (yield from schedule_turns(_taken_out(pods), schedule))
 
     def _begin_paces(self, now: float) -> None:
         """Let other rates, or another warm-up, count from now on."""

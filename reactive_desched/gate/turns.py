@@ -8,7 +8,7 @@ as many of those as ever, and they take longer to pass.
 """
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, MutableMapping, Sequence
 from math import floor, sqrt
 from typing import Final
 
@@ -280,8 +280,8 @@ class WaitingPod(Struct, frozen=True, gc=False):
 
 def schedule_turns(
     pods: Iterable[WaitingPod], schedule: TurnSchedule
-) -> Iterator[dict[PodKey, Turn] | None]:
-    """Yield None wherever the event loop may have its turn, and last the turn of each pod.
+) -> Generator[None, None, dict[PodKey, Turn]]:
+    """Return the turn of each pod, in steps.
 
     Its place is among the pods of the bucket that comes last.
     """
@@ -294,7 +294,7 @@ def schedule_turns(
             for bucket in each.buckets:
                 members[bucket] = members.get(bucket, 0) + 1
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     gone = dict.fromkeys(members, 0)
     turns: dict[PodKey, Turn] = {}
     for number, (at, _, each, last) in enumerate(lazily_sorted(found)):
@@ -303,8 +303,8 @@ def schedule_turns(
         bucket = each.buckets[last]
         turns[each.pod] = schedule.turn(bucket, at, gone[bucket], members[bucket])
         if number % PODS_PER_SLICE == 0:
-            yield None
-    yield turns
+            yield
+    return turns
 
 
 _MAX_CAME: Final = 10_000

@@ -26,7 +26,6 @@ from reactive_desched.controller.readiness import (
     SYNC_PREFIX,
     Readiness,
 )
-from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.model.approvals import ProposalAnswer
@@ -36,6 +35,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.assumed_cluster import PreviewClock
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.recording.items import (
     BrakesHeld,

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.plan.controller_run import decide_now
 from reactive_desched.plan.inputs import LookedAt
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.why.question import Question, answer
 
 

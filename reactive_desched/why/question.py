@@ -97,8 +97,8 @@ def answer(
     question: Question,
     findings: Sequence[PendingFinding],
     clocks: Callable[[], ClockPair],
-) -> Iterator[Answer | None]:
-    """Yield None wherever the event loop may have its turn, and then the answer.
+) -> Generator[None, None, Answer]:
+    """Return the answer, in steps.
 
     `findings` are all that wait, with their turns; `clocks` says when it is. Raises ConfigError for
     a pod, node or workload that there is not.
@@ -106,8 +106,7 @@ def answer(
     if question.node:
         explainer = yield from _explainer(controller, {question.node}, findings, clocks)
         pods = _pods_on(controller, question.node)
-        yield (yield from _explain_node(controller, question.node, pods, explainer))
-        return
+        return (yield from _explain_node(controller, question.node, pods, explainer))
     found: list[Pod] = []
     belongs_to = controller.view.index(OwnerIndex).belongs_to
     for number, uid in enumerate(controller.view.pods(), 1):
@@ -117,17 +116,16 @@ def answer(
         ):
             found.append(pod)
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     nodes = {pod.node for pod in found}
     explainer = yield from _explainer(controller, nodes, findings, clocks)
     if question.owner:
-        yield (yield from _explain_owner(controller, question.owner, found, explainer))
-    elif found:
-        yield (yield from _in_steps(controller, partial(explainer.explain, found[-1])))
-    elif (gone := explainer.explain_gone(question.pod)) is not None:
-        yield gone
-    else:
-        raise ConfigError(_no_such_pod(controller, question.pod))
+        return (yield from _explain_owner(controller, question.owner, found, explainer))
+    if found:
+        return (yield from _in_steps(controller, partial(explainer.explain, found[-1])))
+    if (gone := explainer.explain_gone(question.pod)) is not None:
+        return gone
+    raise ConfigError(_no_such_pod(controller, question.pod))
 
 
 def _explainer(
@@ -136,13 +134,13 @@ def _explainer(
     findings: Iterable[PendingFinding],
     clocks: Callable[[], ClockPair],
 ) -> Generator[None, None, Explainer]:
-    """Yield wherever the event loop may have its turn; return what explains pods of these nodes."""
+    """Return what explains pods of these nodes, in steps."""
     of_nodes: list[PendingFinding] = []
     for number, each in enumerate(findings, 1):
         if each.decision.finding.pod.node in nodes:
             of_nodes.append(each)
         if number % PODS_PER_SLICE == 0:
-            yield None
+            yield
     return Explainer(controller, of_nodes, clocks())
 
 
@@ -163,7 +161,7 @@ def _states(
     states: list[PodState] = []
     for pod in islice(pods, MAX_LISTED):
         states.append((yield from _in_steps(controller, partial(explainer.brief, pod))))
-        yield None
+        yield
     return tuple(states)
 
 

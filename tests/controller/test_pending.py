@@ -13,7 +13,6 @@ from reactive_desched.controller.pending import (
     PendingQuery,
     list_pending,
 )
-from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.filters import DAEMON_SET_POD
 from reactive_desched.gate.turns import Turn
@@ -23,8 +22,10 @@ from reactive_desched.model.decisions import Defer
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnCapacity, WakeOnPdb, WakeOnPod
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import pod
+from tests.support.counted_steps import counted
 from tests.support.golden import Golden
 
 WALL_AHEAD = 1_000_000.0
@@ -146,11 +147,11 @@ def test_an_unknown_filter_is_an_error_that_names_the_others() -> None:
 def test_ten_thousand_findings_are_listed_in_slices(every: str) -> None:
     many = [finding(f"p{number}", -number) for number in range(10_000)]
 
-    steps = list(list_pending(many, PendingQuery(all=every), PendingContext(), ClockPair(0, 0)))
+    steps, listed = counted(
+        list_pending(many, PendingQuery(all=every), PendingContext(), ClockPair(0, 0))
+    )
 
-    assert len(steps) > 10_000 / PODS_PER_SLICE
-    listed = steps[-1]
-    assert listed is not None
+    assert steps > 10_000 / PODS_PER_SLICE
     assert len(listed.findings) == (10_000 if every else MAX_LISTED)
     assert [(each.findings, each.example) for each in listed.reasons] == [(10_000, "default/p9999")]
     assert len(decode(encode(listed))["findings"]) == len(listed.findings)

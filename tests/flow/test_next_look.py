@@ -15,11 +15,11 @@ from reactive_desched.controller.pending import (
     PendingQuery,
     list_pending,
 )
-from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.policy.settings.limits import EvictionSchedule
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.text.layout import TextLayout
 from reactive_desched.why.explanation import Explainer

@@ -13,7 +13,6 @@ from reactive_desched.controller.pending import (
     PendingQuery,
     list_pending,
 )
-from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.turns import Turn
@@ -23,6 +22,7 @@ from reactive_desched.model.objects import Pod, StatefulSet
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import WarmUpSettings
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.testing.builders import node, pod
 from tests.flow.test_brakes import tainted
 from tests.support.configurations import UNGUARDED, UNLIMITED_MOVES

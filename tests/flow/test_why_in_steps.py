@@ -10,6 +10,7 @@ from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer, PodExplanation
 from reactive_desched.why.question import NodeExplanation, Question, answer
+from tests.support.counted_steps import counted
 from tests.support.flow import FakeEdgesController
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -36,9 +37,10 @@ async def test_a_pod_is_explained_in_steps_where_many_others_have_to_be_collecte
 ) -> None:
     flow = flow_with_a_crowd()
 
-    *steps, explained = answer(flow.controller, Question(pod=f"default/{name}"), (), clocks)
+    question = Question(pod=f"default/{name}")
+    steps, explained = counted(answer(flow.controller, question, (), clocks))
 
-    assert len(steps) >= CROWD / PORTION - 2
+    assert steps >= CROWD / PORTION - 2
     assert isinstance(explained, PodExplanation)
     asked = flow.controller.view.pod(explained.uid)
     assert asked is not None
@@ -48,8 +50,8 @@ async def test_a_pod_is_explained_in_steps_where_many_others_have_to_be_collecte
 async def test_the_pods_of_a_node_are_looked_at_one_by_one() -> None:
     flow = flow_with_a_crowd()
 
-    *steps, explained = answer(flow.controller, Question(node="n2"), (), clocks)
+    steps, explained = counted(answer(flow.controller, Question(node="n2"), (), clocks))
 
     assert isinstance(explained, NodeExplanation)
     assert [each.name for each in explained.pods] == ["other", "shy"]
-    assert len(steps) == len(explained.pods)
+    assert steps == len(explained.pods)

@@ -37,7 +37,6 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.proposals import ProposalScope, select_proposals
-from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.errors import ClusterError, ConfigError, JournalError
 from reactive_desched.eviction.client import EvictionClient
@@ -74,6 +73,7 @@ from reactive_desched.model.outcomes import (
     TooManyRequests,
 )
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.recording.frames import RECORDING_FOLDER
