@@ -14,10 +14,7 @@ T = TypeVar("T")
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
-    """Take all the steps that lead to an answer, let other tasks run between them, and return it.
-
-    `at_once` of `primitives/long_answers.py` does so without an event loop.
-    """
+    """Take all the steps that lead to an answer, let other tasks run between them, and return it."""
     clock = loop_clock()
     until = clock() + SLICE_S
     while True:
