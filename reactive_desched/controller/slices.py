@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
-    """Take all the steps that lead to an answer, let other tasks run between them, and return it."""
+    """Take the steps that lead to an answer, let other tasks run between them, and return it."""
     clock = loop_clock()
     until = clock() + SLICE_S
     while True:
