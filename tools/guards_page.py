@@ -73,6 +73,7 @@ So what was found must stand before it is a reason to evict, by default and by f
 | `systemLabels`: such a label that programs set and the node lacks | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796) |
 | `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
 | `absentNodes`: how long a node that is not Ready any more, or has lost its topology label, is waited for, for topology spread | {absent} | so long Kubernetes waits before it deletes the pods of such a node; a domain that only looks emptier would take pods that have to go back |
+| `nodeUse`: so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)) |
 
 A taint that is removed and set again, or whose value or effect changes, begins anew; so what comes and goes never adds up.
 What stood before the controller started counts from when it saw it, unless the taint has a `timeAdded`, and labels since the node was created.
@@ -173,6 +174,7 @@ def guards_page() -> str:
         system_labels=_duration(times.system_labels_s),
         ready=_duration(times.ready_nodes_s),
         absent=_duration(times.absent_nodes_s),
+        use=_duration(times.node_use_s),
         system=", ".join(f"`{pattern}`" for pattern in SYSTEM_LABELS),
     )
 

@@ -15,6 +15,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from itertools import islice
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
@@ -43,6 +44,7 @@ from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.model.taints import Taint
+from reactive_desched.model.usage import UseChange
 from reactive_desched.primitives.timers import DebounceConfig
 
 
@@ -115,6 +117,13 @@ class View(Protocol):
 
     def ready_wait_s(self, node: Node) -> float:
         """Return the same for a Ready node, whose pods restarted while it was not."""
+        ...
+
+    def use_changes(self, node: Node) -> Sequence[UseChange]:
+        """Return which pods came to a node or left it a moment ago, the latest first.
+
+        By these its use is so recent that it may pass: no reason to move others. None in a sweep.
+        """
         ...
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:

@@ -13,6 +13,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from functools import cache
 from itertools import chain
@@ -57,7 +58,8 @@ from reactive_desched.model.findings import (
 )
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.resources import ResourceList, add_resources
+from reactive_desched.model.usage import UseChange
 from reactive_desched.model.utilization import (
     REQUESTS,
     NodeUse,
@@ -82,7 +84,8 @@ class _Source(Struct):
     """A node that gives pods away, in the course of a plan: what is used of it by now.
 
     `coming_back` are the pods whose replacements would come back, and `has_others` says whether
-    another one leaves, or waits for its turn.
+    another one leaves, or waits for its turn. `recent` are the pods that came or left a moment ago,
+    the latest first.
     """
 
     use: NodeUse
@@ -91,6 +94,7 @@ class _Source(Struct):
     pods: list[Pod]
     coming_back: list[Amounts]
     spent_namespaces: set[str]
+    recent: Sequence[UseChange] = ()
     has_others: bool = False
 
     @property
@@ -303,7 +307,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         sources = yield from self._drain_in_turn(map(uses.__getitem__, names), view, room)
         for source in sources:
             if source.may_try and not room.is_being_left(source.use):
-                trial = self._propose(source, _once_more(source, room), room, is_trial=True)
+                trial = self._propose(source, _once_more(source, room), view, room, is_trial=True)
                 if (yield from trial) == "cluster":
                     return
         if room.is_promised:
@@ -329,11 +333,12 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 break
             used, pods = room.begin(use)
             yield YieldPoint()
-            source = _Source(use, room.allowed_on(use), used, pods, [], set())
+            allowed = room.allowed_on(use)
+            source = _Source(use, allowed, used, pods, [], set(), room.recent_changes(use))
             if not self.gives_more(used, source.allowed):
                 continue
             movable = self._movable(source, view, room)
-            if (yield from self._propose(source, movable, room)) == "cluster":
+            if (yield from self._propose(source, movable, view, room)) == "cluster":
                 return []
             if source.coming_back:
                 trials.append(source)
@@ -344,12 +349,14 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         self,
         source: _Source,
         movable: Iterable[Amounts | YieldPoint],
+        view: View,
         room: SharedRoom,
         *,
         is_trial: bool = False,
     ) -> NodePlan:
         """Propose pods of a source until it has given enough; as a trial, until one leaves."""
         message, details = self.explain(source.use, room.thresholds)
+        now_s = view.now_s
         used, left = source.used, self.node_limit
         for each in movable:
             if left == 0:
@@ -360,6 +367,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             pod, amounts = each
             targets = room.targets
             yield YieldPoint()
+            wait_s = self._wait_s(source, room.pool)
             decision = yield Finding(
                 pod,
                 self.name,
@@ -370,6 +378,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 relieves_node=True,
                 is_trial=is_trial,
                 details=details,
+                counts_from_s=now_s + wait_s if wait_s else 0.0,
             )
             source.note(decision)
             if decision.pod_leaves or room.has_turn(decision, source.use.name):
@@ -383,6 +392,25 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             elif decision.scope_exhausted:
                 return decision.scope_exhausted
         return ""
+
+    def _wait_s(self, source: _Source, pool: NodeUtilization) -> float:
+        """Return for how long a source must still be used so before it gives more pods away.
+
+        A node is used too much by the pods that were there all along, and too little if it would
+        be beside those that left. `source.recent` has the others, the latest first.
+        """
+        used = dict(source.used)
+        for change in source.recent:
+            if change.has_left is not pool.rule.packs:
+                continue
+            amounts = pool.used_by(change.pod) or {}
+            if change.has_left:
+                add_resources(used, {r: amounts.get(r, 0) for r in used})
+            else:
+                subtract(used, amounts)
+            if not pool.gives_at(source.use.node, used):
+                return change.wait_s
+        return 0.0
 
     def _movable(
         self, source: _Source, view: View, room: SharedRoom

@@ -20,7 +20,14 @@ from reactive_desched.model.pod_importance import ordinal_of, pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
-from reactive_desched.model.utilization import NodeUse, Percentages, Thresholds, percentages
+from reactive_desched.model.usage import UseChange
+from reactive_desched.model.utilization import (
+    REQUESTS,
+    NodeUse,
+    Percentages,
+    Thresholds,
+    percentages,
+)
 from reactive_desched.primitives.long_answers import sorted_portions
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
@@ -98,6 +105,11 @@ class SharedRoom:
     def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source, and its pods."""
         return dict(source.used), self._pods_on(source)
+
+    def recent_changes(self, source: NodeUse) -> Sequence[UseChange]:
+        """Return which pods came to a source or left it a moment ago."""
+        del source
+        return ()
 
     def is_being_left(self, source: NodeUse) -> bool:
         """Say whether a pod is leaving a source by an eviction that was decided before."""
@@ -256,6 +268,10 @@ class BookedRoom(SharedRoom):
             else:
                 staying.append(pod)
         return used, staying
+
+    def recent_changes(self, source: NodeUse) -> Sequence[UseChange]:
+        """Return which pods came to a source or left it a moment ago; samples have averages."""
+        return self._view.use_changes(source.node) if self.pool.rule.source == REQUESTS else ()
 
     def is_being_left(self, source: NodeUse) -> bool:
         """Say whether a pod is leaving a source by an eviction that was decided before."""

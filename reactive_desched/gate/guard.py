@@ -40,6 +40,7 @@ class Hold(Struct, frozen=True):
     `wait_s` is in how many seconds it ends without any change; the message says that in the words
     `ends`. `turn` is as in a decision: the row in which the pod waits for one that leaves before
     it. `setting` is the one that would change this, where it is not that of the reason.
+    `scope_exhausted` is "node" where the same holds all pods of the node, as in a decision.
     """
 
     reason: GateReason
@@ -49,6 +50,7 @@ class Hold(Struct, frozen=True):
     turn: str = ""
     setting: str = ""
     ends: str = ""
+    scope_exhausted: str = ""
 
 
 class Guard(Struct, frozen=True):

@@ -50,8 +50,8 @@ SCORE_AGAIN_AFTER_S: Final = 300.0
 CHANGED_TOO_RECENTLY: Final = GateReason(
     GuardName.STANDING_TIME,
     "ChangedTooRecently",
-    "What the finding is about, such as a taint of the node, has not stood for its time in "
-    "`guards.standingTimes`: it may pass by itself.",
+    "What the finding is about, such as a taint of the node or the use of a new pod, has not stood "
+    "for its time in `guards.standingTimes`: it may pass by itself.",
     "guards.standingTimes",
 )
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
@@ -154,7 +154,11 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if wait_s <= 0:
         return None
     return Hold(
-        CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends="; if it does not, the pod may leave"
+        CHANGED_TOO_RECENTLY,
+        _TOO_NEW,
+        wait_s=wait_s,
+        ends="; if it does not, the pod may leave",
+        scope_exhausted="node" if finding.relieves_node else "",
     )
 
 
@@ -460,8 +464,8 @@ GUARDS: Final = (
     Guard(
         GuardName.STANDING_TIME,
         standing_time,
-        "`guards.standingTimes`, and when the controller saw the taint or label change, or "
-        "`timeAdded` of a taint that stood before",
+        "`guards.standingTimes`, and when the controller saw the taint or label change or a pod "
+        "leave, `timeAdded` of a taint that stood before, and when pods started",
     ),
     Guard(
         GuardName.DO_NOT_EVICT,
@@ -587,7 +591,13 @@ class Guards:
                 if until is not None and hold.ends:
                     end = WaitEnd(hold.ends, until)
                 refusal = hold.reason.refuse(
-                    finding, hold.message, wakes, until, setting=hold.setting, turn=hold.turn
+                    finding,
+                    hold.message,
+                    wakes,
+                    until,
+                    scope_exhausted=hold.scope_exhausted,
+                    setting=hold.setting,
+                    turn=hold.turn,
                 )
                 return refusal.ending(end)
         return None

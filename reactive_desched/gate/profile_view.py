@@ -7,6 +7,7 @@ or when the time has come that a filter named.
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sized
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from reactive_desched.fit.tried_moves import TriedMoves
@@ -19,6 +20,7 @@ from reactive_desched.model.node_marks import ReasonRules, is_system_label
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
+from reactive_desched.model.usage import UseChange
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.timers import Timers
 from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
@@ -78,6 +80,20 @@ class ProfileView(ClusterView):
     def ready_wait_s(self, node: Node) -> float:
         """Return for how long a node must still be Ready before restarts are a reason to evict."""
         return left_s(self._rules.ready_s, self._standing.ready_s(node.name))
+
+    def use_changes(self, node: Node) -> list[UseChange]:
+        """Return which pods came to a node, or left it, so recently that it may pass."""
+        if not (wanted_s := self._rules.use_s) or (info := self._nodes.info(node.name)) is None:
+            return []
+        changes, now_s = list[UseChange](), self.now_s
+        for pod in info.active.values():
+            came_s = pod.created_s if pod.started_s is None else pod.started_s
+            if wait_s := left_s(wanted_s, now_s - came_s):
+                changes.append(UseChange(wait_s, pod))
+        for left_for_s, pod in self._pods.departed.of_node(node.name):
+            if wait_s := left_s(wanted_s, left_for_s):
+                changes.append(UseChange(wait_s, pod, has_left=True))
+        return sorted(changes, key=attrgetter("wait_s"), reverse=True)
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the domain of each node that may be back soon, how long it may take, its pods."""

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from reactive_desched.model.objects import NoApiObject
+from msgspec import Struct
+
+from reactive_desched.model.objects import NoApiObject, Pod
 from reactive_desched.model.resources import ResourceList
 
 
@@ -69,3 +71,18 @@ class NodeMetric(NodeUsage, frozen=True, gc=False):
     def key(self) -> str:
         """The node's name, which is the object's."""
         return self.node
+
+
+LEFT_PODS_KEPT_S: Final = 300.0
+"""For so long it is known of a pod that it was on its node."""
+
+
+class UseChange(Struct, frozen=True, gc=False):
+    """A pod that came to its node, or has left it, so recently that this may pass.
+
+    `wait_s` is for how long it must still last to count.
+    """
+
+    wait_s: float
+    pod: Pod
+    has_left: bool = False

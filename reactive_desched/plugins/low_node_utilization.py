@@ -213,7 +213,8 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
 
     In the controller's judgement a threshold is about the nodes that have some of its resource: a
     node is judged by those thresholds alone, and one that none of them is about neither gives pods
-    nor takes them. In a sweep a node uses 0 % of what it lacks, as the SIG descheduler has it.
+    nor takes them. What its pods request must be so for `guards.standingTimes.nodeUse` before it
+    gives pods away. In a sweep a node uses 0 % of what it lacks, as the SIG descheduler has it.
     """
 
     name = "LowNodeUtilization"

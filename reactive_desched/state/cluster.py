@@ -25,6 +25,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.subjects import NodeOrPod, PodSubject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.primitives.wakeup import Followers
+from reactive_desched.state.departed_pods import DepartedPods
 from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexKey, IndexRegistry
 from reactive_desched.state.indexes.owners import replicas_wanted
 from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore, left_s
@@ -64,7 +65,7 @@ class ClusterState:
         self.index_faults: Final[Mapping[IndexKey, IndexFault]] = self._indexes.faults
         hooks = self._indexes.hooks
         self.nodes = NodeStore(node_selector, hooks, NodeChangeTimes(clock, wall_clock))
-        self.pods = PodStore(self.nodes, hooks)
+        self.pods = PodStore(self.nodes, hooks, DepartedPods(clock))
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
             if kind.record is ReplicaSet

@@ -22,6 +22,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey
 from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.primitives.uid_parts import UidParts
+from reactive_desched.state.departed_pods import DepartedPods
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.nodes import NodeStore
 
@@ -36,8 +37,9 @@ class PodStore:
     pod, and the resourceVersion orders its events.
     """
 
-    def __init__(self, nodes: NodeStore, hooks: IndexHooks) -> None:
+    def __init__(self, nodes: NodeStore, hooks: IndexHooks, departed: DepartedPods) -> None:
         self._nodes = nodes
+        self.departed = departed
         self._hooks = hooks
         self._pods: UidParts[Pod] = UidParts()
         self._part = self._pods.part
@@ -112,6 +114,8 @@ class PodStore:
         changes: list[Change] = []
         if old.node:
             self._remove_from_node(old)
+            if old.is_active:
+                self.departed.add(old)
             changes.append(PodGone(old) if old.is_active else CompletedPodDeleted(old))
         elif old.is_pending:
             changes.append(PendingPodDeleted(old))
@@ -132,6 +136,8 @@ class PodStore:
             self._nodes.record(old.node).remove_pod(old.uid)
         if new.node:
             self._nodes.record(new.node).add_pod(new)
+        if old.node and old.is_active and not new.is_active:
+            self.departed.add(old)
         if old.node and old.node != new.node:
             self._nodes.remove_if_empty(self._nodes.record(old.node))
         return list(_differences(old, new)) + self._hooks.call(self._hooks.pod, old, new)

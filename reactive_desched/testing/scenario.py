@@ -170,6 +170,7 @@ class Scenario:
             standing_s,
             standing_s,
             standing_s,
+            standing_s,
         )
         self.view = build_view(self.state, evictor, lambda: self.now_s, rules, profile_nodes)
         self._recorded = _RecordingPlugin(plugin)

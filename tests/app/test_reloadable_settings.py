@@ -241,6 +241,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.standingTimes.systemLabels": ("9m", rule("system_label_s"), 540),
     "guards.standingTimes.readyNodes": ("9m", rule("ready_s"), 540),
     "guards.standingTimes.absentNodes": ("9m", rule("absent_s"), 540),
+    "guards.standingTimes.nodeUse": ("4m", rule("use_s"), 240),
     "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
     "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
     "guards.unreadyTimeout": ("1m", guarded("unready_timeout_s"), 60),

@@ -10,6 +10,7 @@ from pydantic import Field
 from reactive_desched.api.args import NEEDS_RESTART, Count, Seconds, Section
 from reactive_desched.model.node_marks import NodeMark, ReasonRules, TaintRule, find_mark
 from reactive_desched.model.objects import RESTARTS_ALWAYS, OwnerReference
+from reactive_desched.model.usage import LEFT_PODS_KEPT_S
 
 NodeMarkAction = Literal["leave", "drain"]
 GangAction = Literal["keep", "together"]
@@ -102,6 +103,12 @@ class StandingTimeSettings(Section):
         "is waited for: its pods count in its domain for "
         "RemovePodsViolatingTopologySpreadConstraint. The default is as long as Kubernetes waits "
         "before it deletes the node's pods.",
+    )
+    node_use_s: Annotated[Seconds, Field(le=LEFT_PODS_KEPT_S)] = Field(
+        default=60.0,
+        description="How long the pods of a node must request so much, or so little, before "
+        "LowNodeUtilization or HighNodeUtilization moves pods away from it: a pod of a Job is "
+        "often gone by then, or the next one there. At most 5m.",
     )
 
 
@@ -259,6 +266,7 @@ class GuardSettings(Section):
             times.system_labels_s,
             times.ready_nodes_s,
             times.absent_nodes_s,
+            times.node_use_s,
         )
 
     def holds(self, guard: GuardName, plugin: str) -> bool:

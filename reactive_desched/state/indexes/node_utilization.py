@@ -157,6 +157,10 @@ class NodeUtilization(Index):
         except KeyError:
             return None
 
+    def gives_at(self, node: Node, used: ResourceList) -> bool:
+        """Say whether a node would give pods away if so much of it were used."""
+        return self.rule.is_source(node, self.thresholds.classify(self._percent(used, node)))
+
     def came_later(self, pod: Pod) -> bool:
         """Say whether a pod is younger than its node's sample.
 

@@ -1,0 +1,185 @@
+"""Use that passes moves no pod: of a node that is used too much, and of one that is used little."""
+
+from typing import Any
+
+import pytest
+
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings, StandingTimeSettings
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.descheduled import DescheduledCluster
+from tests.support.sim_world import SimulatedCluster
+
+OTHERS = tuple(name for name in GuardName if name is not GuardName.STANDING_TIME)
+LASTS_S = 60
+
+
+def low(**args: Any) -> LowNodeUtilizationPlugin:
+    args = {"thresholds": {"cpu": 50}, "targetThresholds": {"cpu": 80}, **args}
+    return plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **args)
+
+
+def high(**args: Any) -> HighNodeUtilizationPlugin:
+    args = {"thresholds": {"cpu": 30}, **args}
+    return plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **args)
+
+
+def cluster(scoring: str = LEAST_ALLOCATED, **cores: list[str]) -> SimulatedCluster:
+    """Return nodes of four cores, with a workload of one pod for each amount."""
+    world = SimulatedCluster(scoring=scoring).nodes(*cores)
+    for node, amounts in cores.items():
+        for number, cpu in enumerate(amounts):
+            place(world, node, f"{node}-{number}", cpu)
+    return world.advance(3600)
+
+
+def place(world: SimulatedCluster, node: str, name: str, cpu: str) -> None:
+    """Create a workload whose first pod comes to a node, and the next ones wherever they fit."""
+    others = [each["metadata"]["name"] for each in world.store.list("nodes")]
+    for each in others:
+        world.edit("nodes", each, unschedulable=each != node)
+    world.deployment(name, 1, cpu=cpu)
+    for each in others:
+        world.edit("nodes", each, unschedulable=False)
+
+
+def run(world: SimulatedCluster, plugin: Any, **standing: Any) -> DescheduledCluster:
+    times = StandingTimeSettings.model_validate(standing)
+    guards = GuardSettings(disabled=OTHERS, standing_times=times)
+    return DescheduledCluster(world, plugin, guards=guards, nodeFit=True).run(10)
+
+
+# --- a node that is used too much ---
+
+
+def over_for(seconds: float, **standing: Any) -> list[str]:
+    """Let a pod of a Job lift a node from 75 to 100 % for a time; return what was evicted."""
+    world = cluster(n1=["2500m", "500m"], n2=[])
+    descheduler = run(world, low(), **standing)
+    world.pod("job", cpu="1", nodeName="n1")
+    descheduler.run(seconds)
+    world.delete("pods", "job")
+    return descheduler.run(600).evicted
+
+
+@pytest.mark.parametrize("seconds", [3, LASTS_S - 5])
+def test_a_pod_that_is_soon_gone_moves_no_other(seconds: float) -> None:
+    assert over_for(seconds) == []
+
+
+def test_one_that_stays_does_after_a_minute() -> None:
+    world = cluster(n1=["2500m", "500m"], n2=[])
+    descheduler = run(world, low())
+    came_s = world.clock.now()
+    place(world, "n1", "more", "1")
+
+    descheduler.run(LASTS_S - 1)
+    assert descheduler.evicted == []
+    descheduler.run(30)
+
+    assert len(descheduler.evicted) == 1
+    assert descheduler.evicted_at_s[0] - came_s == pytest.approx(LASTS_S, abs=3)
+
+
+def test_the_settings_say_how_long() -> None:
+    assert over_for(20, nodeUse="10s") != []
+    assert over_for(20, nodeUse="30s") == []
+    assert over_for(20, nodeUse="0s") != []
+
+
+def test_what_was_too_much_before_leaves_at_once_and_no_more_than_that() -> None:
+    world = cluster(n1=["500m"] * 7, n2=[])  # 87.5 %
+    descheduler = run(world, low())
+    assert len(descheduler.evicted) == 1  # 75 %
+    world = cluster(n1=[*["500m"] * 6, "400m"], n2=["3"])  # 85 %, and nowhere to go to
+    descheduler = run(world, low())
+    assert descheduler.evicted == []
+
+    world.pod("job", cpu="500m", nodeName="n1")  # 97.5 %
+    world.nodes("n3")
+    descheduler.run(LASTS_S - 10)
+    assert len(descheduler.evicted) == 1
+    descheduler.run(30)
+    assert len(descheduler.evicted) == 2
+
+
+def test_a_pod_for_which_another_one_made_room_adds_nothing() -> None:
+    world = cluster(n1=["2500m", "500m"], n2=[])
+    descheduler = run(world, low())
+    for number in range(12):  # each job is there for half a minute
+        world.pod(f"job-{number}", cpu="1", nodeName="n1")
+        descheduler.run(30)
+        world.delete("pods", f"job-{number}")
+        descheduler.run(1)
+
+    assert descheduler.evicted == []
+
+
+def test_a_node_that_joins_takes_pods_at_once() -> None:
+    world = cluster(n1=["2", "500m", "500m", "500m"])
+    descheduler = run(world, low())
+    world.nodes("n2")
+
+    assert len(descheduler.run(5).evicted) == 1
+
+
+# --- a node that is used little ---
+
+
+def packed() -> SimulatedCluster:
+    """Return a cluster whose scheduler fills one node after the other."""
+    return cluster(MOST_ALLOCATED, n1=["400m"], n2=["2"], n3=["2"])
+
+
+def little_for(seconds: float) -> DescheduledCluster:
+    """Let a large pod be away from its node for a time."""
+    world = packed()
+    world.pod("job", cpu="2", nodeName="n1")
+    descheduler = run(world.advance(600), high())
+    world.delete("pods", "job")
+    descheduler.run(seconds)
+    world.pod("next", cpu="2", nodeName="n1")
+    return descheduler.run(600)
+
+
+@pytest.mark.parametrize("seconds", [3, LASTS_S - 5])
+def test_between_two_jobs_no_node_is_emptied(seconds: float) -> None:
+    assert little_for(seconds).evicted == []
+
+
+def test_after_the_last_one_it_is_emptied_a_minute_later() -> None:
+    descheduler = little_for(LASTS_S + 20)
+    assert len(descheduler.evicted) == 1
+
+
+def test_small_jobs_on_a_node_that_is_used_little_anyway_do_not_hold_its_pods() -> None:
+    world = packed()
+    world.nodes("n0")
+    descheduler = run(world, high(numberOfNodes=2))
+    assert descheduler.evicted == []
+    for number in range(12):
+        world.pod(f"job-{number}", cpu="100m", nodeName="n1")
+        descheduler.run(5)
+        world.delete("pods", f"job-{number}")
+        descheduler.run(5)
+    world.nodes("n4")  # one more than are left alone
+
+    assert len(descheduler.run(10).evicted) == 1
+
+
+def test_what_left_before_the_start_is_not_known_and_the_node_counts_as_it_is() -> None:
+    world = packed()
+    world.pod("job", cpu="2", nodeName="n1")
+    world.advance(600)
+    world.delete("pods", "job")
+    world.advance(5)
+
+    assert len(run(world, high()).evicted) == 1
