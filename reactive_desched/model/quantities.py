@@ -34,6 +34,9 @@ _SCALE: Final = {
 }
 _BINARY: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 _NANO: Final = 10**9
+_KIBI: Final = 1024
+_BINARY_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL_SUFFIXES: Final = ("u", "m", "", "k", "M", "G", "T", "P", "E")
 # Nearly every quantity is an integer with one of these; they need no fractions.
 _PLAIN: Final = re.compile(r"([0-9]{1,62})([KMGTPE]i|[numkMGTPE])?")
 _MILLI_SCALE: Final = {
@@ -79,6 +82,35 @@ def integer_value(text: str) -> int:
     if (plain := _plain_milli_value(text)) is not None:
         return -(-plain // 1000)
     return _away_from_zero(parse_quantity(text))
+
+
+def canonical_quantity(text: str) -> str:
+    """Return a quantity as the API server writes it: the largest suffix without a fraction.
+
+    "0.5" is 500m and 1024Mi is 1Gi; a binary suffix becomes a decimal one where bytes would be
+    lost, and below 1,024. Raises QuantityError when the text is not a quantity.
+    """
+    value, match = parse_quantity(text), _QUANTITY.fullmatch(text)
+    if not value or match is None:
+        return "0"
+    if match["suffix"] in _BINARY and abs(value) >= _KIBI and value.denominator == 1:
+        return _shortened(value, _KIBI, "", _BINARY_SUFFIXES)
+    units = value * _NANO
+    if match["exponent"] is not None:
+        number, power = int(units), -9
+        while number % 1000 == 0:
+            number, power = number // 1000, power + 3
+        return f"{number}e{power}" if power else str(number)
+    return _shortened(units, 1000, "n", _DECIMAL_SUFFIXES)
+
+
+def _shortened(value: Fraction, step: int, first: str, suffixes: tuple[str, ...]) -> str:
+    number, suffix = int(value), first
+    for each in suffixes:
+        if number % step:
+            break
+        number, suffix = number // step, each
+    return f"{number}{suffix}"
 
 
 def _plain_milli_value(text: str) -> int | None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.sim.amounts import write_amount
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Store
 
@@ -93,7 +94,7 @@ def _amounts(cpu_m: int, memory_mi: int, pods: int) -> dict[str, str]:
     cpu = f"{cpu_m}m" if cpu_m % 1000 else str(cpu_m // 1000)
     return {
         "cpu": cpu,
-        "memory": f"{memory_mi * 1024}Ki",
+        "memory": write_amount("memory", memory_mi * 2**20),
         "pods": str(pods),
         "ephemeral-storage": "100Gi",
     }

@@ -78,10 +78,8 @@ def _create_foundations(store: Store) -> None:
         store.create("namespaces", {"metadata": {"name": name, "labels": {"team": name}}})
     for name, value in _CLASSES:
         meta = {"name": name}
-        store.create(
-            "priorityclasses",
-            {"metadata": meta, "value": value, "globalDefault": name == "standard"},
-        )
+        is_default = {"globalDefault": True} if name == "standard" else {}
+        store.create("priorityclasses", {"metadata": meta, "value": value, **is_default})
 
 
 def _create_agents(store: Store, nodes: int, pods: int, share: _Budget) -> int:

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.quantities import integer_value, milli_value, parse_quantity
+from reactive_desched.model.quantities import (
+    canonical_quantity,
+    integer_value,
+    milli_value,
+    parse_quantity,
+)
 
 MOST_BINARY = 2**63 - 1
 
@@ -171,6 +176,30 @@ def test_plain_integers_are_read_the_same_with_and_without_a_fraction(
 ) -> None:
     assert integer_value(f"{number}{suffix}") == integer_value(f"{number}.0{suffix}")
     assert milli_value(f"{number}{suffix}") == milli_value(f"{number}.0{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("0.0001", "100u"),
+        ("2000k", "2M"),
+        ("1500", "1500"),
+        ("1024Mi", "1Gi"),
+        ("1500Mi", "1500Mi"),
+        ("0.5Gi", "512Mi"),
+        ("0.5Ki", "512"),
+        ("0.3Gi", "322122547200m"),
+        ("12e6", "12e6"),
+        ("1200e3", "1200e3"),
+        ("0Gi", "0"),
+        ("-1500m", "-1500m"),
+    ],
+)
+def test_a_quantity_is_written_as_the_api_server_writes_it(text: str, written: str) -> None:
+    assert canonical_quantity(text) == written
+    assert parse_quantity(written) == parse_quantity(text)
 
 
 @given(st.fractions(0, 10**6, max_denominator=10**9))

@@ -3,13 +3,14 @@
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.model.quantities import canonical_quantity, parse_quantity
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.http.schema import message_for, named_fields
 from reactive_desched.sim.objects import Obj
@@ -22,6 +23,8 @@ _TYPED_INSIDE = ("core.PersistentVolumeClaim",)
 """Messages that may carry their own kind although they are part of another object."""
 _OPAQUE = ("meta.ManagedFieldsEntry",)
 _TIMES = ("T", "U")
+_LEFT_OUT = ("s", "i", "b", "%", "*")
+"""The forms of which a type's zero is left out, unless the field keeps it."""
 _WORDS: Mapping[type, str] = MappingProxyType(
     {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 )
@@ -55,7 +58,7 @@ def conform_metadata(metadata: Obj) -> Conformed:
 
 
 class _Reader:
-    """Walks an object along its type; but for times, which have no zero, null is like absent."""
+    """Walks an object along its type: what is null or empty is left out, but for times."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
@@ -74,7 +77,9 @@ class _Reader:
             elif name not in known:
                 self.unknown.append(place)
             elif value is not None:
-                found[name] = self._value(known[name].kind, value, place)
+                read = self._value(known[name].kind, value, place)
+                if read or known[name].keeps_zero or known[name].kind[0] not in _LEFT_OUT:
+                    found[name] = read
             elif known[name].kind in _TIMES:
                 found[name] = None
         return found
@@ -107,8 +112,7 @@ class _Reader:
             return self._mismatch(given, path, wanted)
         if (fault := _FAULTS.get(form)) and (said := fault(given)):
             self.wrong.append(f"{path}: {said}")
-        # A quantity written as a number is kept as the text it stands for.
-        return str(given) if form == "Q" else given
+        return _canonical(str(given)) if form == "Q" else given
 
     def _mismatch(self, given: Any, path: str, wanted: str) -> Any:
         word = _WORDS.get(type(given), "null")
@@ -123,6 +127,15 @@ def _quantity_fault(given: Any) -> str:
         pattern = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         return f"quantities must match the regular expression {pattern}"
     return ""
+
+
+@lru_cache(maxsize=1_000)
+def _canonical(text: str) -> str:
+    """Return a quantity as every client sees it, such as 500m for 0.5; others as they are."""
+    try:
+        return canonical_quantity(text)
+    except QuantityError:
+        return text
 
 
 def _time_fault(given: str) -> str:

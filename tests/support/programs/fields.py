@@ -1,5 +1,6 @@
 """Programs about single fields: what is refused, filled in, kept, or may not change."""
 
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
@@ -619,7 +620,52 @@ def finished_jobs_go(planes: Planes) -> None:
     planes.agree("all are gone", look)
 
 
+def quantities_and_empties(planes: Planes) -> None:
+    """Write quantities in every form, and fields that are empty, or zero."""
+    forms = ("0.5", "1000m", "1", 2, 1.5, "1e3", "12e6", "0.1", "1500m", "3k", "0", "2000k", "1E")
+    bytes_of = ("1024Mi", "1500Mi", "0.5Gi", "1.5Ki", "512", "100M", "1025", "128974848")
+    for number, (cpu, memory) in enumerate(zip_longest(forms, bytes_of, fillvalue="1")):
+        limits = {"cpu": cpu, "memory": memory, "ephemeral-storage": memory}
+        made = pod(f"a{number}")
+        made["spec"]["containers"][0]["resources"] = {"limits": limits}
+        planes.send("POST", core(planes, "pods"), made)
+    empty = pod(
+        "empty",
+        tolerations=[],
+        imagePullSecrets=[],
+        hostAliases=[],
+        hostname="",
+        hostNetwork=False,
+        hostPID=False,
+        volumes=[],
+        initContainers=[],
+    )
+    empty["metadata"] |= {"labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": []}
+    empty["spec"]["containers"][0] |= {
+        "env": [],
+        "args": [],
+        "command": [],
+        "ports": [],
+        "volumeMounts": [],
+        "resources": {"limits": {}, "requests": {}},
+        "workingDir": "",
+        "stdin": False,
+    }
+    planes.send("POST", core(planes, "pods"), empty)
+    labels = {"metadata": {"labels": {"a": "b"}, "annotations": {"a": ""}}}
+    planes.send("PATCH", core(planes, "pods/empty"), labels, MERGE)
+    planes.send("PATCH", core(planes, "pods/empty"), {"metadata": {"labels": {"a": None}}}, MERGE)
+    web = workload("Deployment", "web", replicas=0, minReadySeconds=0, paused=False)
+    web["spec"]["template"]["metadata"]["annotations"] = {}
+    planes.send("POST", apps(planes, "deployments"), web)
+    data = {"metadata": {"name": "a"}, "data": {}, "binaryData": {}, "immutable": False}
+    planes.send("POST", core(planes, "configmaps"), data)
+    front = {"metadata": {"name": "a"}, "spec": {"selector": {}, "ports": [{"port": 80}]}}
+    planes.send("POST", core(planes, "services"), front)
+
+
 FIELDS = (
+    quantities_and_empties,
     field_selectors_of_every_kind,
     unknown_fields,
     scales,
