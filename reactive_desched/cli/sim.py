@@ -70,6 +70,13 @@ def add(commands: Commands) -> None:
         help="; ".join(f"{name}: {text}" for name, text in SCORINGS.items()),
     )
     command.add_argument(
+        "--terminated-pod-gc-threshold",
+        type=flag_values.parse_pod_count,
+        default=12_500,
+        metavar="N",
+        help="so many pods that ended are left, as kube-controller-manager's flag (default 12500)",
+    )
+    command.add_argument(
         "--write-kubeconfig",
         metavar="FILE",
         default="sim.kubeconfig",
@@ -107,6 +114,7 @@ def _call(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             scenario=arguments.scenario,
             scoring=arguments.scoring,
+            most_ended_pods=arguments.terminated_pod_gc_threshold,
             host=host,
             port=port,
             kubeconfig_file=arguments.write_kubeconfig,

@@ -49,11 +49,13 @@ from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.usage import SimulatedUsage
 
-__all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
+__all__ = ["MOST_ENDED_PODS", "ClusterOptions", "NeverSettlesError", "SimCluster"]
 
 T = TypeVar("T")
 
 _MOST_ROUNDS: Final = 10_000
+MOST_ENDED_PODS: Final = 12_500
+"""The default of kube-controller-manager."""
 
 
 class NeverSettlesError(ReactiveDeschedError):
@@ -72,6 +74,8 @@ class ClusterOptions(Struct, frozen=True):
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
     scoring: str = LEAST_ALLOCATED
     """The scoring strategy of the scheduler: LeastAllocated spreads pods, MostAllocated packs."""
+    most_ended_pods: int = MOST_ENDED_PODS
+    """How many pods that ended are left (`--terminated-pod-gc-threshold`)."""
     tolerant: bool = False
     """Whether a controller that trips over a malformed object is logged and goes on with the
     next; if not its exception reaches the caller that wrote or stepped."""
@@ -192,7 +196,7 @@ class SimCluster:
             QuotaUse(store),
             DisruptionBudgets(store),
             StaleDisruption(store),
-            PodGarbage(store, index),
+            PodGarbage(store, index, options.most_ended_pods),
             Evacuation(store),
             Garbage(store),
             CustomResources(store),

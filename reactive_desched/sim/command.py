@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.sim.cluster import MOST_ENDED_PODS
 from reactive_desched.sim.kubeconfig_file import KubeconfigFile
 from reactive_desched.sim.run import Landscape, Simulation, simulation
 from reactive_desched.sim.scenarios import FRESH
@@ -32,6 +33,7 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
     seed: int = 1
     scenario: str = FRESH
     scoring: str = LEAST_ALLOCATED
+    most_ended_pods: int = MOST_ENDED_PODS
     host: str = "127.0.0.1"
     port: int = 0
     kubeconfig_file: str = "sim.kubeconfig"
@@ -66,6 +68,7 @@ async def _serve_until_stopped(options: SimulationOptions) -> None:
         seed=options.seed,
         scenario=options.scenario,
         scoring=options.scoring,
+        most_ended_pods=options.most_ended_pods,
         uid_salt=secrets.randbits(128),  # a controller takes no other run's journal for its own
     )
     with closing(KubeconfigFile(Path(options.kubeconfig_file))) as file:

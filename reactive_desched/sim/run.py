@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.sim.clock import HistoryClock, RealClock
-from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.cluster import MOST_ENDED_PODS, ClusterOptions, SimCluster
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scenarios import FRESH, LEAST_NODES, SCENARIOS, live_through
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
@@ -40,6 +40,8 @@ class Landscape(Struct, frozen=True, kw_only=True):
     """A name of `SCENARIOS`, or FRESH: then pods start while one watches."""
     scoring: str = LEAST_ALLOCATED
     """The scoring strategy of the scheduler."""
+    most_ended_pods: int = MOST_ENDED_PODS
+    """How many pods that ended are left."""
     uid_salt: int = 0
     """128 bits by which the uids of two clusters of one seed differ."""
 
@@ -113,6 +115,7 @@ async def _populated(
         heartbeats=landscape.heartbeats,
         node_agents=landscape.node_agents,
         scoring=landscape.scoring,
+        most_ended_pods=landscape.most_ended_pods,
         tolerant=True,
     )
     cluster = SimCluster(store, rng, options)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reactive_desched.sim.clock import VirtualClock
-from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.cluster import MOST_ENDED_PODS, ClusterOptions, SimCluster
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.objects import Obj, name_of
@@ -34,6 +34,7 @@ class SimulatedCluster:
         node_agents: bool = False,
         tolerant: bool = False,
         scoring: str = LEAST_ALLOCATED,
+        most_ended_pods: int = MOST_ENDED_PODS,
         chance: int = 1,
     ) -> None:
         self.clock = VirtualClock(START_S)
@@ -47,6 +48,7 @@ class SimulatedCluster:
             node_agents=node_agents,
             tolerant=tolerant,
             scoring=scoring,
+            most_ended_pods=most_ended_pods,
         )
         self.cluster = SimCluster(self.store, rng, options)
 

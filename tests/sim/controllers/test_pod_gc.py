@@ -86,3 +86,26 @@ def test_a_pod_that_stands_every_taint_stays_on_a_node_out_of_service() -> None:
     world.advance(100)
 
     assert world.phases() == {"p": "Running"}
+
+
+def test_of_too_many_pods_that_ended_the_evicted_and_then_the_oldest_go() -> None:
+    world = SimulatedCluster(most_ended_pods=2).nodes("n1")
+    for name in ("a", "b", "c", "d", "runs"):
+        world.pod(name)
+        world.advance(1)
+    for name, reason in (("b", ""), ("a", ""), ("d", "Evicted"), ("c", "")):
+        world.store.modify(
+            "pods",
+            "default",
+            name,
+            lambda pod, why=reason: {  # type: ignore[misc]
+                **pod,
+                "status": {**pod["status"], "phase": "Failed", **({"reason": why} if why else {})},
+            },
+            subresource="status",
+        )
+    assert world.names() == {"a", "b", "c", "d", "runs"}
+
+    world.advance(21)
+
+    assert world.names() == {"b", "c", "runs"}
