@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.resources import parse_amount
+from reactive_desched.model.resources import CPU, parse_amount
 from reactive_desched.primitives.hints import not_one_of, quote
 from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.profiles import KINDS, NUMBERS, PREFIX, REASON, number
+from reactive_desched.sim.profiles import KINDS, METRIC, NUMBERS, PREFIX, REASON, number
 from reactive_desched.sim.usage import USAGE
 
 __all__ = ["annotation_warnings"]
@@ -25,7 +25,11 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def annotation_warnings(kind: str, obj: Obj) -> Iterator[str]:
-    """Yield a warning for each annotation of the simulator that nothing reads, or as absent."""
+    """Yield a warning for each annotation of the simulator that nothing reads, or as absent.
+
+    Every object may have metrics of its own.
+    """
+    yield from _of_metrics(obj)
     if kind == "Pod":
         yield from _of_pods(obj)
     elif kind == "Node":
@@ -38,14 +42,28 @@ def annotation_warnings(kind: str, obj: Obj) -> Iterator[str]:
         template = obj
         for part in way:
             template = template.get(part) or {}
+        yield from _of_metrics(template)
         yield from _of_pods(template)
 
 
 def _notes(obj: Obj) -> Iterator[tuple[str, str]]:
+    """Yield the simulator's annotations of an object, but those of metrics."""
+    for name, value in _all_notes(obj):
+        if not name.startswith(METRIC):
+            yield name, value
+
+
+def _all_notes(obj: Obj) -> Iterator[tuple[str, str]]:
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     for key, value in annotations.items():
         if key.startswith(PREFIX):
             yield key.removeprefix(PREFIX), value
+
+
+def _of_metrics(obj: Obj) -> Iterator[str]:
+    for name, value in _all_notes(obj):
+        if name.startswith(METRIC) and not _is_amount(CPU, value):
+            yield f"{PREFIX}{name}: {quote(value)} is not a quantity such as 20 or 1500m"
 
 
 def _of_a_node(obj: Obj) -> Iterator[str]:

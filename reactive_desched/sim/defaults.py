@@ -252,7 +252,17 @@ def _autoscaler(obj: Obj) -> None:
     spec = obj.setdefault("spec", {})
     share = {"type": "Utilization", "averageUtilization": 80}
     by_cpu = {"type": "Resource", "resource": {"name": "cpu", "target": share}}
-    _fill(spec, minReplicas=1, metrics=[by_cpu])
+    _fill(spec, minReplicas=1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [by_cpu]
+    if (behavior := spec.get("behavior")) is not None:
+        for way, window in (("scaleUp", {"stabilizationWindowSeconds": 0}), ("scaleDown", {})):
+            doubled = {"type": "Percent", "value": 100, "periodSeconds": 15}
+            least = {"type": "Pods", "value": 4, "periodSeconds": 15}
+            rules = behavior[way] = behavior.get(way) or {}
+            _fill(rules, selectPolicy="Max", **window)
+            if rules.get("policies") is None:
+                rules["policies"] = [least, doubled] if way == "scaleUp" else [doubled]
 
 
 def _new_autoscaler(obj: Obj) -> None:

@@ -8,7 +8,17 @@ from msgspec import Struct
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import controller_of
 
-__all__ = ["KINDS", "NUMBERS", "PREFIX", "REASON", "Pace", "Profile", "number", "profile_of"]
+__all__ = [
+    "KINDS",
+    "METRIC",
+    "NUMBERS",
+    "PREFIX",
+    "REASON",
+    "Pace",
+    "Profile",
+    "number",
+    "profile_of",
+]
 
 PREFIX: Final = "sim.reactive-desched/"
 STEADY, CRASH_LOOP, COMPLETE = "steady", "crash-loop", "complete"
@@ -16,6 +26,8 @@ FAIL, NEVER_READY, IMAGE_PULL = "fail", "never-ready", "image-pull"
 KINDS: Final = (STEADY, CRASH_LOOP, COMPLETE, FAIL, NEVER_READY, IMAGE_PULL)
 NUMBERS: Final = ("start-seconds", "ready-seconds", "run-seconds", "shutdown-seconds", "exit-code")
 REASON: Final = "reason"
+METRIC: Final = "metric."
+"""What begins the name of a made-up metric, as an autoscaler may ask for."""
 _GREATEST: Final = 1e9
 """Thirty years of seconds, and what fits into an exit code of the API."""
 

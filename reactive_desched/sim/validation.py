@@ -114,6 +114,37 @@ def _budget_faults(budget: Obj) -> Iterator[Obj]:
             yield cause("FieldValueInvalid", f"spec.{field}", text)
 
 
+def _autoscaler_faults(autoscaler: Obj) -> Iterator[Obj]:
+    """Yield what is wrong with the bounds and the target; metrics and rules are not checked."""
+    spec = autoscaler.get("spec") or {}
+    least, most = spec.get("minReplicas", 1), spec.get("maxReplicas") or 0
+    if least < 1:
+        text = f"Invalid value: {least}: must be greater than or equal to 1"
+        yield cause("FieldValueInvalid", "spec.minReplicas", text)
+    if not most:
+        text = "Required value: must be set and greater than 0"
+        yield cause("FieldValueRequired", "spec.maxReplicas", text)
+    elif most < 0:
+        text = f"Invalid value: {most}: must be greater than or equal to 1"
+        yield cause("FieldValueInvalid", "spec.maxReplicas", text)
+    if most < least:
+        text = f"Invalid value: {most}: must be greater than or equal to `minReplicas`"
+        yield cause("FieldValueInvalid", "spec.maxReplicas", text)
+    kinds = {metric.get("type") for metric in spec.get("metrics") or ()}
+    if not least and kinds.isdisjoint(("Object", "External")):
+        text = "must specify at least one Object or External metric to support scaling to zero"
+        yield cause("FieldValueForbidden", "spec.metrics", f"Forbidden: {text} replicas")
+    target = spec.get("scaleTargetRef") or {}
+    for field in ("kind", "name"):
+        if not target.get(field):
+            text = "Required value"
+            yield cause("FieldValueRequired", f"spec.scaleTargetRef.{field}", text)
+    has_group = "/" in str(target.get("apiVersion") or "")
+    if not has_group and target.get("kind") != "ReplicationController":
+        text = 'Invalid value: "": apiVersion must specify API group'
+        yield cause("FieldValueInvalid", "spec.scaleTargetRef.apiVersion", text)
+
+
 def _written_budget(spec: Obj) -> str:
     """Write the spec of a budget as the real server does in its refusal."""
     fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
@@ -291,6 +322,7 @@ _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
         "secrets": secret_faults,
         "nodes": _taint_faults,
         "poddisruptionbudgets": _budget_faults,
+        "horizontalpodautoscalers": _autoscaler_faults,
         "jobs": _job_faults,
         "cronjobs": _cron_job_faults,
         "deployments": _deployment_faults,

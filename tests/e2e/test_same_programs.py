@@ -8,11 +8,14 @@ import secrets
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.component import ChildProcess
 from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.metrics_adapter import serving_metrics
+from tests.support.programs.autoscaling import autoscalers
 from tests.support.programs.cluster import CLUSTER
 from tests.support.programs.custom import CUSTOM
 from tests.support.programs.descriptions import DESCRIPTIONS
@@ -52,7 +55,7 @@ def planes(
     control_plane: ControlPlane, simulated: str, request: pytest.FixtureRequest
 ) -> Iterator[Planes]:
     """A namespace of the same name on both."""
-    words = request.node.callspec.id.replace("_", "-")
+    words = re.sub(r"^test_|\W|_", "-", request.node.name.rpartition("[")[2]).strip("-")
     namespace = f"{words[:40]}-{secrets.token_hex(2)}"
     trust = ssl.create_default_context(cafile=control_plane.ca)
     real = Plane("real", control_plane.url, namespace, control_plane.admin_token, trust)
@@ -86,5 +89,12 @@ def planes(
 )
 def test_a_program_sees_the_same_of_both(planes: Planes, program: Callable[[Planes], None]) -> None:
     program(planes)
+
+    assert not planes.differences, "\n\n".join(planes.differences)
+
+
+def test_autoscalers_see_the_same_metrics_and_scale_alike(planes: Planes, tmp_path: Path) -> None:
+    with serving_metrics(planes.real, tmp_path):
+        autoscalers(planes)
 
     assert not planes.differences, "\n\n".join(planes.differences)

@@ -1,72 +1,87 @@
-"""Scales workloads by what their pods use, as the HorizontalPodAutoscaler does.
+"""Scales workloads by what their pods use, and by other metrics, as the HorizontalPodAutoscaler.
 
-Resource metrics of cpu and memory count, by utilization or by value; metrics of other types, and
-the policies of `behavior`, do not. It looks every fifteen seconds, scales up by four pods or to
-twice as many at once, and down to the highest of the last five minutes' recommendations.
+It looks at each autoscaler every fifteen seconds. `autoscaler_metrics` says what each metric asks
+for, of which the highest counts; `autoscaler_rules` how far that may be followed at once.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil
-from types import MappingProxyType
+from contextlib import suppress
 from typing import Final
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
-from reactive_desched.errors import QuantityError
-from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.resources import CPU, MEMORY, parse_amount
-from reactive_desched.sim.amounts import sum_of, write_amount
+from reactive_desched.errors import QuantityError, SelectorError
+from reactive_desched.model.labels import Selector, parse_selector
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_conditions
-from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
-from reactive_desched.sim.pods import Key, is_active, is_ready, key_of
+from reactive_desched.sim.controllers.autoscaler_metrics import (
+    MetricError,
+    Proposal,
+    Scaled,
+    proposed,
+)
+from reactive_desched.sim.controllers.autoscaler_rules import PastScaling
+from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.controllers.scales import ScaleError
+from reactive_desched.sim.objects import Obj, labels_of, namespace_of
+from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.recorder import Recorder
+from reactive_desched.sim.resources import Resource
+from reactive_desched.sim.status import StatusError, not_found
 from reactive_desched.sim.store import Event, Store
-from reactive_desched.sim.usage import used_by_containers
+from reactive_desched.sim.views import scale_of, with_scale
 
 __all__ = ["HorizontalAutoscalers"]
 
 _EVERY_S: Final = 15.0
-_TOLERANCE: Final = 0.1
-_STABILIZATION_S: Final = 300
-_STEP_UP: Final = 4
-_SCALED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Deployment": "deployments",
-        "ReplicaSet": "replicasets",
-        "ReplicationController": "replicationcontrollers",
-        "StatefulSet": "statefulsets",
-    }
-)
+_UNMEASURED: Final[Obj] = {"type": ""}
+"""What the status shows of a metric that failed."""
 
 
-class _Measure(Struct, frozen=True):
-    """The result of one metric: how many pods it wants, its measure, and why there is none."""
+class _Target(Struct, frozen=True):
+    """The workload that an autoscaler names, and its Scale."""
 
-    wanted: int = 0
-    current: Obj | None = None
-    fault: str = ""
+    kind: Resource
+    obj: Obj
+    scale: Obj
+
+    @property
+    def wanted(self) -> int:
+        """How many pods it asks for."""
+        return int(self.scale["spec"].get("replicas") or 0)
+
+
+class _Measured(Struct, frozen=True):
+    """How many pods the metrics ask for, and what the status shows of them."""
+
+    replicas: int | None
+    """None where that is not known: too much failed."""
+    metric: str
+    """The metric that asks for the most, as events name it."""
+    shown: list[Obj]
+    condition: Obj
+    failure: str = ""
 
 
 class HorizontalAutoscalers(Reconciler):
-    """Bounded by the autoscalers: the recommendations of the last minutes of each."""
+    """Bounded by the autoscalers: of each what it recommended and did within an hour."""
 
     watches = frozenset({"horizontalpodautoscalers"})
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._recorder = Recorder(store, "horizontal-pod-autoscaler")
-        self._recommended: dict[Key, deque[tuple[float, int]]] = {}
+        self._past: dict[Key, PastScaling] = {}
+        self._selectors: dict[Key, Selector] = {}
 
     def observe(self, event: Event) -> None:
-        """Look at an autoscaler that is new or changed; forget one that is gone."""
+        """Look at an autoscaler fifteen seconds after it came; forget one that is gone."""
         key = key_of(event.object)
         if event.type == "DELETED":
-            self._recommended.pop(key, None)
-        elif event.previous is None or event.previous["spec"] != event.object["spec"]:
-            self.soon(key)
+            self._past.pop(key, None)
+            self._selectors.pop(key, None)
+        elif event.previous is None:
+            self.soon(key, self.store.clock.now() + _EVERY_S)
 
     def reconcile(self, key: Key, now: float) -> None:
         """Scale the workload, and report."""
@@ -74,135 +89,200 @@ class HorizontalAutoscalers(Reconciler):
         if autoscaler is None:
             return
         self.soon(key, now + _EVERY_S)
-        target = autoscaler["spec"].get("scaleTargetRef") or {}
-        kind, name = str(target.get("kind")), str(target.get("name"))
-        resource = _SCALED.get(kind, "")
-        scaled = self.store.get(resource, key[0], name) if resource else None
-        if scaled is None:
-            why = _no("AbleToScale", "FailedGetScale", f'{kind} "{name}" not found')
-            self._report(autoscaler, 0, 0, [why], now)
-        elif not int(scaled["spec"].get("replicas", 1)):
-            why = _no("ScalingActive", "ScalingDisabled", "the target has no replicas")
-            self._report(autoscaler, 0, 0, [why], now)
+        try:
+            target = self._target(autoscaler)
+        except (ScaleError, StatusError) as error:
+            self._recorder.warning(autoscaler, "FailedGetScale", "Scale", str(error))
+            why = f"the HPA controller was unable to get the target's current scale: {error}"
+            self._report(autoscaler, now, _no("AbleToScale", "FailedGetScale", why))
+            return
+        past = self._past.setdefault(key, PastScaling(target.wanted, now))
+        self._adapt(autoscaler, target, past, now)
+
+    def _target(self, autoscaler: Obj) -> _Target:
+        """Return the workload; raise ScaleError or StatusError where it has no Scale."""
+        reference = autoscaler["spec"].get("scaleTargetRef") or {}
+        version, kind = str(reference.get("apiVersion") or ""), str(reference.get("kind"))
+        known = self.store.kinds.of_kind(version.rpartition("/")[0], kind)
+        if known is None:
+            group = version.rpartition("/")[0]
+            raise ScaleError(f'no matches for kind "{kind}" in group "{group}"')
+        if "scale" not in known.subresources:
+            raise ScaleError("the server could not find the requested resource")
+        name = str(reference.get("name"))
+        found = self.store.get(known.plural, namespace_of(autoscaler), name)
+        if found is None:
+            raise not_found(known, name)
+        return _Target(known, found, scale_of(known, found))
+
+    def _adapt(self, autoscaler: Obj, target: _Target, past: PastScaling, now: float) -> None:
+        """Bring a workload into its bounds, or to what its metrics ask for."""
+        spec, there = autoscaler["spec"], target.wanted
+        able = "the HPA controller was able to get the target's current scale"
+        conditions = [_yes("AbleToScale", "SucceededGetScale", able)]
+        if not there:
+            off = "scaling is disabled since the replica count of the target is zero"
+            conditions.append(_no("ScalingActive", "ScalingDisabled", off))
+            self._report(autoscaler, now, *conditions, there=0, wanted=0)
+            return
+        least, most = int(spec.get("minReplicas", 1)), int(spec["maxReplicas"])
+        shown: list[Obj] | None = None
+        if not least <= there <= most:
+            side = "above Spec.MaxReplicas" if there > most else "below Spec.MinReplicas"
+            wanted, why = min(max(there, least), most), f"Current number of replicas {side}"
         else:
-            self._adapt(autoscaler, resource, scaled, now)
+            measured = self._measured(autoscaler, target, now)
+            conditions.append(measured.condition)
+            shown = measured.shown
+            if measured.replicas is None:
+                before = (autoscaler.get("status") or {}).get("desiredReplicas", 0)
+                self._report(autoscaler, now, *conditions, there=there, wanted=before, shown=shown)
+                self._warn(autoscaler, "FailedComputeMetricsReplicas", measured.failure)
+                return
+            allowed = past.allow(spec, there, measured.replicas, now)
+            conditions[0] = allowed.able
+            conditions.append(allowed.limited)
+            wanted = allowed.replicas
+            is_more = measured.replicas > there
+            why = f"{measured.metric} above target" if is_more else "All metrics below target"
+        if wanted != there:
+            conditions[0] = self._scaled(autoscaler, target, wanted, why)
+            past.note(there, wanted, now)
+        self._report(autoscaler, now, *conditions, there=there, wanted=wanted, shown=shown)
 
-    def _adapt(self, autoscaler: Obj, resource: str, scaled: Obj, now: float) -> None:
-        """Scale a workload by its metrics; one that is not known keeps it from shrinking."""
-        spec, there = autoscaler["spec"], int(scaled["spec"].get("replicas", 1))
-        measured = list(self._measured(scaled, spec, there))
-        faults = [each.fault for each in measured if each.fault]
-        wanted = max((each.wanted for each in measured if not each.fault), default=there)
-        if faults:
-            wanted = max(wanted, there)
-        chosen = self._bounded(key_of(autoscaler), spec, there, wanted, now)
-        if chosen != there:
-            self._scale(autoscaler, resource, scaled, chosen, is_more=chosen > there)
-        conditions = [_yes("AbleToScale", "ReadyForNewScale")]
-        if faults:
-            conditions.append(_no("ScalingActive", "FailedGetResourceMetric", faults[0]))
-        else:
-            conditions.append(_yes("ScalingActive", "ValidMetricFound"))
-        current = [each.current for each in measured if each.current is not None]
-        self._report(autoscaler, there, chosen, conditions, now, current)
-
-    def _bounded(self, key: Key, spec: Obj, there: int, wanted: int, now: float) -> int:
-        """Return how many pods there should be, after the window, the step and the bounds."""
-        least, most = int(spec.get("minReplicas", 1)), int(spec.get("maxReplicas", 1))
-        wanted = max(least, min(wanted, most))
-        down = (spec.get("behavior") or {}).get("scaleDown") or {}
-        window = float(down.get("stabilizationWindowSeconds", _STABILIZATION_S))
-        recent = self._recommended.setdefault(key, deque())
-        recent.append((now, wanted))
-        while recent[0][0] < now - window:
-            recent.popleft()
-        if wanted < there:
-            wanted = min(there, max(count for _, count in recent))
-        return max(least, min(wanted, most, max(there * 2, there + _STEP_UP)))
-
-    def _measured(self, scaled: Obj, spec: Obj, there: int) -> Iterator[_Measure]:
-        selector = convert(scaled["spec"].get("selector") or {}, LabelSelector)
-        pods = [
-            pod
-            for pod in self.store.list("pods", namespace_of(scaled))
-            if is_active(pod) and selector.matches(labels_of(pod))
-        ]
-        metrics = spec.get("metrics") or [_DEFAULT_METRIC]
-        for metric in metrics:
-            source = metric.get("resource") or {}
-            name = str(source.get("name"))
-            if metric.get("type") != "Resource" or name not in (CPU, MEMORY):
-                yield _Measure(fault=f"unable to get metric of the type {metric.get('type')}")
-            else:
-                yield _measure(pods, name, source.get("target") or {}, there)
-
-    def _scale(
-        self, autoscaler: Obj, resource: str, scaled: Obj, replicas: int, *, is_more: bool
-    ) -> None:
-        def change(current: Obj) -> Obj:
-            return {**current, "spec": {**current["spec"], "replicas": replicas}}
-
-        self.store.modify(resource, *key_of(scaled), change)
-        why = "a metric is above its target" if is_more else "All metrics below target"
+    def _scaled(self, autoscaler: Obj, target: _Target, replicas: int, why: str) -> Obj:
+        """Scale the workload; return the condition that says so."""
+        scale = {"spec": {"replicas": replicas}}
+        self.store.modify(
+            target.kind.plural,
+            *key_of(target.obj),
+            lambda current: with_scale(target.kind, current, scale),
+        )
         note = f"New size: {replicas}; reason: {why}"
         self._recorder.normal(autoscaler, "SuccessfulRescale", "Rescale", note)
+        done = f"the HPA controller was able to update the target scale to {replicas}"
+        return _yes("AbleToScale", "SucceededRescale", done)
+
+    def _measured(self, autoscaler: Obj, target: _Target, now: float) -> _Measured:
+        """Ask every metric; where one fails the others may still let the workload grow."""
+        text = str(target.scale["status"].get("selector") or "")
+        pods, failure = self._pods(autoscaler, text)
+        if failure is not None:
+            return failure
+        scaled = Scaled(
+            store=self.store,
+            namespace=namespace_of(autoscaler),
+            pods=pods,
+            wanted=target.wanted,
+            there=int(target.scale["status"].get("replicas") or 0),
+            **_tolerances(autoscaler["spec"].get("behavior") or {}),
+        )
+        shown: list[Obj] = []
+        best: Proposal | None = None
+        faults: list[MetricError] = []
+        for metric in autoscaler["spec"]["metrics"]:
+            try:
+                found = proposed(metric, scaled, now)
+            except MetricError as error:
+                self._warn(autoscaler, error.reason, str(error))
+                faults.append(error)
+                shown.append(_UNMEASURED)
+                continue
+            shown.append(found.current)
+            if best is None or found.replicas > best.replicas:
+                best = found
+        failed = ""
+        if faults:
+            counted = f"({len(faults)} invalid out of {len(shown)})"
+            failed = f"invalid metrics {counted}, first error is: {faults[0].failure}"
+        if best is None or (faults and best.replicas < target.wanted):
+            why = f"the HPA was unable to compute the replica count: {faults[0]}"
+            condition = _no("ScalingActive", faults[0].reason, why)
+            return _Measured(None, "", shown, condition, failed)
+        valid = "the HPA was able to successfully calculate a replica count from"
+        condition = _yes("ScalingActive", "ValidMetricFound", f"{valid} {best.metric}")
+        return _Measured(best.replicas, best.metric, shown, condition)
+
+    def _pods(self, autoscaler: Obj, text: str) -> tuple[list[Obj], _Measured | None]:
+        """Return the pods that a selector chooses, or why it cannot be followed."""
+        if not text:
+            said = "the HPA target's scale is missing a selector"
+            return [], self._unselected(
+                autoscaler, "InvalidSelector", said, "selector is required", "SelectorRequired"
+            )
+        try:
+            selector = parse_selector(text)
+        except SelectorError as error:
+            said = (
+                f"couldn't convert selector into a corresponding internal selector object: {error}"
+            )
+            return [], self._unselected(autoscaler, "InvalidSelector", said, said)
+        namespace = namespace_of(autoscaler)
+        self._selectors[key_of(autoscaler)] = selector
+        pods = [
+            pod for pod in self.store.list("pods", namespace) if selector.matches(labels_of(pod))
+        ]
+        others = sorted(
+            name
+            for (place, name), each in self._selectors.items()
+            if place == namespace and any(each.matches(labels_of(pod)) for pod in pods)
+        )
+        if len(others) > 1:
+            named = " ".join(f"{namespace}/{name}" for name in others)
+            said = f"pods by selector {text} are controlled by multiple HPAs: [{named}]"
+            return [], self._unselected(autoscaler, "AmbiguousSelector", said, said)
+        return pods, None
+
+    def _unselected(
+        self, autoscaler: Obj, reason: str, said: str, failure: str, event: str = ""
+    ) -> _Measured:
+        self._warn(autoscaler, event or reason, failure)
+        return _Measured(None, "", [], _no("ScalingActive", reason, said), failure)
+
+    def _warn(self, autoscaler: Obj, reason: str, note: str) -> None:
+        self._recorder.warning(autoscaler, reason, "Measure", note)
 
     def _report(
         self,
         autoscaler: Obj,
-        there: int,
-        wanted: int,
-        conditions: Iterable[Obj],
         now: float,
-        current: Sequence[Obj] = (),
+        *conditions: Obj,
+        there: int | None = None,
+        wanted: int = 0,
+        shown: list[Obj] | None = None,
     ) -> None:
-        at, before = rfc3339(now), autoscaler.get("status", {})
-        status = {
-            "currentReplicas": there,
-            "desiredReplicas": wanted,
-            "currentMetrics": list(current) or None,
-            "lastScaleTime": before.get("lastScaleTime") if there == wanted else at,
-            "conditions": with_conditions(before.get("conditions") or (), conditions, at),
-        }
-        write_status(self.store, "horizontalpodautoscalers", autoscaler, status)
+        """Write the status where it differs; without a size only its conditions."""
+        at, before = rfc3339(now), autoscaler.get("status") or {}
+        merged = with_conditions(before.get("conditions") or (), conditions, at)
+        status = {**before, "conditions": merged}
+        if there is not None:
+            is_scaled = conditions[0]["reason"] == "SucceededRescale"
+            status = {
+                **({"currentReplicas": there} if there else {}),
+                "desiredReplicas": wanted,
+                "currentMetrics": shown or None,
+                "conditions": merged,
+            }
+            if scaled_at := at if is_scaled else before.get("lastScaleTime"):
+                status["lastScaleTime"] = scaled_at
+        if status != before:
+            key = key_of(autoscaler)
+            self.store.replace_status("horizontalpodautoscalers", *key, status)
 
 
-_DEFAULT_METRIC: Final[Obj] = {
-    "type": "Resource",
-    "resource": {"name": CPU, "target": {"type": "Utilization", "averageUtilization": 80}},
-}
+def _tolerances(behavior: Obj) -> dict[str, float]:
+    """Return how far a use may be from its target, where the behavior says so."""
+    found: dict[str, float] = {}
+    for name, field in (("up", "scaleUp"), ("down", "scaleDown")):
+        text = (behavior.get(field) or {}).get("tolerance")
+        with suppress(QuantityError):
+            if text is not None:
+                found[name] = float(parse_quantity(str(text)))
+    return found
 
 
-def _measure(pods: Iterable[Obj], resource: str, target: Obj, there: int) -> _Measure:
-    """Return how many pods a metric wants: pods that are not Ready are not measured."""
-    ready = [pod for pod in pods if is_ready(pod)]
-    used = sum(sum(used_by_containers(pod, resource).values()) for pod in ready)
-    if not ready:
-        return _Measure(fault=f"unable to get metrics for resource {resource}: no pod is Ready")
-    current: Obj = {"averageValue": write_amount(resource, used // len(ready))}
-    percent = target.get("averageUtilization")
-    if percent is not None:
-        asked = [sum_of(pod["spec"]).get(resource, 0) for pod in ready]
-        if not all(asked):
-            without = name_of(ready[asked.index(0)])
-            return _Measure(fault=f"missing request for {resource} of Pod {without}")
-        utilization = used * 100 // sum(asked)
-        current["averageUtilization"] = utilization
-        ratio = utilization / int(percent)
-    else:
-        try:
-            wished = parse_amount(resource, str(target.get("averageValue", "")))
-        except QuantityError as error:
-            return _Measure(fault=str(error))
-        ratio = used / len(ready) / max(wished, 1)
-    wanted = there if abs(ratio - 1) <= _TOLERANCE else ceil(ratio * len(ready))
-    return _Measure(
-        wanted, {"type": "Resource", "resource": {"name": resource, "current": current}}
-    )
-
-
-def _yes(kind: str, reason: str) -> Obj:
-    return {"type": kind, "status": "True", "reason": reason}
+def _yes(kind: str, reason: str, message: str) -> Obj:
+    return {"type": kind, "status": "True", "reason": reason, "message": message}
 
 
 def _no(kind: str, reason: str, message: str) -> Obj:

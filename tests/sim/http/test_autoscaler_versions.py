@@ -73,8 +73,9 @@ OTHERS = [
 
 async def test_every_metric_survives_a_client_of_the_first_version(api: Any) -> None:
     cpu = resource("cpu", type="Utilization", averageUtilization=60)
-    down = {"stabilizationWindowSeconds": 60}
-    behavior = {"scaleDown": down}
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    rules = {"stabilizationWindowSeconds": 60, "selectPolicy": "Max", "policies": [policy]}
+    behavior = {"scaleUp": rules, "scaleDown": rules}
     spec = {
         "scaleTargetRef": TARGET,
         "minReplicas": 2,
