@@ -1,6 +1,7 @@
 """Every simulated node's kubelet: brings bound pods to life, and ends those that are deleted."""
 
 import random
+from collections.abc import Mapping
 from typing import Final
 
 from reactive_desched.sim import node_status, pod_status
@@ -22,6 +23,7 @@ from reactive_desched.sim.profiles import (
     NEVER_READY,
     Pace,
     Profile,
+    is_missing,
     profile_of,
 )
 from reactive_desched.sim.recorder import Recorder
@@ -48,6 +50,8 @@ class _Life:
         self.profile = profile
         self.next_at: float | None = None
         self.ends_at: float | None = None
+        self.pulls = 0
+        """How often its images were looked for in vain."""
 
 
 class Kubelets(Reconciler):
@@ -189,8 +193,7 @@ class Kubelets(Reconciler):
     def _resume(self, pod: Obj, life: _Life, now: float) -> None:
         """Mend what others wrote, or take over a pod that was running before we came."""
         if pod["status"].get("phase") == "Pending":
-            if life.profile.kind != IMAGE_PULL:
-                self._plan(pod, life, now + life.profile.start_s)
+            self._plan(pod, life, now + life.profile.start_s)
         elif life.profile.kind in (CRASH_LOOP, COMPLETE, FAIL):
             self._plan(pod, life, now + life.profile.run_s)
         else:
@@ -204,14 +207,35 @@ class Kubelets(Reconciler):
 
     def _start(self, pod: Obj, life: _Life, now: float) -> None:
         profile = life.profile
-        if profile.kind == IMAGE_PULL:
-            life.next_at = None
-            self._write(pod, pod_status.pulling_in_vain(pod, now))
-            self._recorder.warning(pod, "Failed", "Pulling", "Error: ImagePullBackOff")
+        if missing := _missing_images(pod, profile):
+            self._pull_in_vain(pod, life, missing, now)
             return
         ready = profile.ready_s <= 0 and profile.kind != NEVER_READY
         self._plan(pod, life, self._after_start(profile, now, ready=ready))
         self._write(pod, pod_status.running(pod, now, ready=ready))
+
+    def _pull_in_vain(self, pod: Obj, life: _Life, missing: Mapping[str, str], now: float) -> None:
+        """Look for the images, or wait ever longer before the next time."""
+        backs_off = pod_status.waits_for(pod, pod_status.PULL_FAILED)
+        self._write(pod, pod_status.pulling_in_vain(pod, now, missing, backs_off=backs_off))
+        wait = min(_FIRST_BACKOFF_S * 2 ** min(life.pulls, 5), _LONGEST_BACKOFF_S)
+        self._plan(pod, life, now + (wait if backs_off else 1))
+        if backs_off:
+            life.pulls += 1
+        if life.profile.kind == IMAGE_PULL:
+            if life.pulls == 1:  # no Event more: names are drawn behind it
+                self._recorder.warning(pod, "Failed", "Pulling", "Error: ImagePullBackOff")
+            return
+        for image in missing.values():
+            if backs_off:
+                note = f'Back-off pulling image "{image}"'
+                self._recorder.normal(pod, "BackOff", "Pulling", note)
+            else:
+                self._recorder.normal(pod, "Pulling", "Pulling", f'Pulling image "{image}"')
+                note = f'Failed to pull image "{image}": {pod_status.not_found(image)}'
+                self._recorder.warning(pod, "Failed", "Pulling", note)
+        said = "ImagePullBackOff" if backs_off else pod_status.PULL_FAILED
+        self._recorder.warning(pod, "Failed", "Pulling", f"Error: {said}")
 
     def _after_start(self, profile: Profile, now: float, *, ready: bool) -> float | None:
         if not ready and profile.kind != NEVER_READY:
@@ -263,6 +287,17 @@ class Kubelets(Reconciler):
         if self.store.get("pods", *key_of(pod)) is not None:
             options = DeleteOptions(grace_period_seconds=0, uid=pod["metadata"]["uid"])
             self.store.delete("pods", *key_of(pod), options)
+
+
+def _missing_images(pod: Obj, profile: Profile) -> dict[str, str]:
+    """Return the images that are not found, by the container that has them."""
+    kinds = ("containers",) if profile.kind == IMAGE_PULL else ("initContainers", "containers")
+    return {
+        each["name"]: image
+        for kind in kinds
+        for each in pod["spec"].get(kind) or ()
+        if is_missing(image := str(each.get("image", ""))) or profile.kind == IMAGE_PULL
+    }
 
 
 def _containers_of(pod: Obj) -> int:

@@ -1,13 +1,26 @@
 """The statuses a kubelet writes, one function per event in a pod's life."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_conditions
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["admitted", "crashed", "ended", "pulling_in_vain", "readiness", "restarted", "running"]
+__all__ = [
+    "PULL_FAILED",
+    "admitted",
+    "crashed",
+    "ended",
+    "not_found",
+    "pulling_in_vain",
+    "readiness",
+    "restarted",
+    "running",
+    "waits_for",
+]
+
+PULL_FAILED: Final = "ErrImagePull"
 
 _CONTAINERS: Final = "containerStatuses"
 _INIT: Final = "initContainerStatuses"
@@ -67,14 +80,54 @@ def readiness(pod: Obj, now: float, *, ready: bool) -> Obj:
     return _concluded(fresh, _ready_conditions(ready=ready), rfc3339(now))
 
 
-def pulling_in_vain(pod: Obj, now: float) -> Obj:
-    """Fail to find the image."""
+def pulling_in_vain(pod: Obj, now: float, missing: Mapping[str, str], *, backs_off: bool) -> Obj:
+    """Fail to find images, of which each container has one, or wait before the next time.
+
+    Containers of other images run, behind init containers; the pod stays Pending.
+    """
+    at, status = rfc3339(now), pod["status"]
+
+    def tried(container: Obj) -> Obj:
+        image = missing.get(container["name"])
+        if image is None:
+            return _started(container, at, ready=True)
+        return _unpulled({**container, "image": image}, backs_off=backs_off)
+
+    done: list[Obj] = []
+    is_stuck = False
+    for each in status.get(_INIT) or ():
+        is_done = is_stuck or "terminated" in each["state"]
+        kept = each if is_done else _done(each, at)
+        is_first = not is_stuck and each["name"] in missing
+        done.append(tried(each) if is_first else kept)
+        is_stuck = is_stuck or is_first
+    fresh = {**status, _INIT: done} if done else dict(status)
+    if not is_stuck:
+        fresh[_CONTAINERS] = [tried(each) for each in status.get(_CONTAINERS) or ()]
+    return _concluded(fresh, [], at)
+
+
+def _unpulled(container: Obj, *, backs_off: bool) -> Obj:
+    image = str(container["image"])
+    if not backs_off:
+        return _stated(container, {"waiting": _why(PULL_FAILED, not_found(image))})
+    said = f'Back-off pulling image "{image}": {PULL_FAILED}: {not_found(image)}'
+    return _stated(container, {"waiting": _why("ImagePullBackOff", said)})
+
+
+def not_found(image: str) -> str:
+    """Return what a container runtime says of an image that its registry does not have."""
+    return f'failed to pull and unpack image "{image}": failed to resolve reference: not found'
+
+
+def waits_for(pod: Obj, reason: str) -> bool:
+    """Say whether a container of a pod waits for this reason."""
     status = pod["status"]
-    containers = [
-        _stated(c, {"waiting": _why("ImagePullBackOff", f'Back-off pulling image "{c["image"]}"')})
-        for c in status.get(_CONTAINERS) or ()
-    ]
-    return _concluded({**status, _CONTAINERS: containers}, [], rfc3339(now))
+    return any(
+        each.get("state", {}).get("waiting", {}).get("reason") == reason
+        for kind in (_INIT, _CONTAINERS)
+        for each in status.get(kind) or ()
+    )
 
 
 def crashed(pod: Obj, now: float, exit_code: int, wait_s: int) -> Obj:

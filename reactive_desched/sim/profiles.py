@@ -16,6 +16,7 @@ __all__ = [
     "REASON",
     "Pace",
     "Profile",
+    "is_missing",
     "number",
     "profile_of",
 ]
@@ -28,6 +29,8 @@ NUMBERS: Final = ("start-seconds", "ready-seconds", "run-seconds", "shutdown-sec
 REASON: Final = "reason"
 METRIC: Final = "metric."
 """What begins the name of a made-up metric, as an autoscaler may ask for."""
+_NO_TAG, _NO_IMAGE = "no-such-tag", "no-such-image"
+"""What no registry has."""
 _GREATEST: Final = 1e9
 """Thirty years of seconds, and what fits into an exit code of the API."""
 
@@ -58,6 +61,13 @@ class Profile(Struct, frozen=True):
     shutdown_s: float
     exit_code: int
     reason: str
+
+
+def is_missing(image: str) -> bool:
+    """Say whether no registry has an image: its tag, or the end of its name, says so."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    repository, _, tag = name.partition(":")
+    return tag == _NO_TAG or repository == _NO_IMAGE
 
 
 def profile_of(pod: Obj, pace: Pace) -> Profile:

@@ -232,6 +232,48 @@ def test_a_pod_whose_image_is_not_found_stays_pending_and_can_be_deleted() -> No
     assert world.names() == set()
 
 
+def waits(world: SimulatedCluster, number: int = 0) -> str:
+    """Return why a container of the pod p waits, "" where it does not."""
+    containers = world.status("pods", "p")["containerStatuses"]
+    reason: str = containers[number]["state"].get("waiting", {}).get("reason", "")
+    return reason
+
+
+def test_an_image_that_no_registry_has_is_pulled_ever_later() -> None:
+    world = SimulatedCluster().nodes("n1")
+    other = {"name": "other", "image": "example/other:1"}
+    main = {"name": "main", "image": "registry.example/web:no-such-tag"}
+    world.create("pods", "p", {"containers": [main, other]})
+    world.advance(2)
+    assert (waits(world), waits(world, 1)) == ("ErrImagePull", "")
+    assert world.phases() == {"p": "Pending"}
+
+    seen = []
+    for _ in range(70):
+        world.advance(1)
+        seen.append(waits(world))
+    pulled = [number for number, each in enumerate(seen) if each == "ErrImagePull"]
+    assert pulled == [10, 31]  # ten seconds after the first failure, then twenty
+    assert len([each for each in world.events("BackOff") if "no-such-tag" in each]) == 1
+    main["image"] = "registry.example/web:1"
+    world.edit("pods", "p", containers=[main, other])
+    world.advance(60)
+    assert world.phases() == {"p": "Ready"}
+
+
+def test_an_init_container_whose_image_is_missing_keeps_the_others_waiting() -> None:
+    world = SimulatedCluster().nodes("n1")
+    first = {"name": "first", "image": "no-such-image"}
+    world.create(
+        "pods", "p", {"containers": [{"name": "main", "image": "a"}], "initContainers": [first]}
+    )
+    world.advance(3)
+
+    init = world.status("pods", "p")["initContainerStatuses"]
+    assert init[0]["state"]["waiting"]["reason"] == "ImagePullBackOff"
+    assert waits(world) == "PodInitializing"
+
+
 def test_a_running_pod_that_is_annotated_anew_behaves_anew() -> None:
     world = SimulatedCluster().nodes("n1")
     world.pod("p")
