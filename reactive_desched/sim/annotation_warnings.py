@@ -6,6 +6,7 @@ from typing import Final
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.resources import CPU, parse_amount
 from reactive_desched.primitives.hints import not_one_of, quote
+from reactive_desched.sim.eviction_thresholds import THRESHOLD_NOTES, threshold_fault
 from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.profiles import KINDS, METRIC, NUMBERS, PREFIX, REASON, number
@@ -68,8 +69,11 @@ def _of_metrics(obj: Obj) -> Iterator[str]:
 
 def _of_a_node(obj: Obj) -> Iterator[str]:
     for name, value in _notes(obj):
-        if name not in _OF_NODES:
-            yield f"{PREFIX}{name}: {not_one_of(name, _OF_NODES)}"
+        if name in THRESHOLD_NOTES:
+            if said := threshold_fault(name, value):
+                yield f"{PREFIX}{name}: {said}"
+        elif name not in _OF_NODES:
+            yield f"{PREFIX}{name}: {not_one_of(name, (*_OF_NODES, *THRESHOLD_NOTES))}"
         elif value not in (DOWN, SHUTDOWN):
             yield f"{PREFIX}{name}: {not_one_of(value, (DOWN, SHUTDOWN))}"
 

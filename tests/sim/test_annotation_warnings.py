@@ -36,6 +36,9 @@ RIGHT = {
         ("Deployment", workload(**RIGHT)),
         ("CronJob", {"metadata": {}, "spec": {"jobTemplate": {"spec": workload(**RIGHT)["spec"]}}}),
         ("Node", noted(kubelet="down")),
+        ("Node", noted(eviction_hard="memory.available<1Gi,nodefs.available<12.5%")),
+        ("Node", noted(eviction_soft_grace_period="memory.available=1m30s")),
+        ("Pod", {"metadata": {"annotations": {"sim.reactive-desched/metric.hits": "1500m"}}}),
         ("ConfigMap", noted(profile="x")),
         ("Deployment", {"metadata": {}}),
     ],
@@ -60,3 +63,23 @@ def test_what_is_read_is_no_warning(kind: str, obj: dict[str, Any]) -> None:
 )
 def test_what_has_no_effect_is_said(kind: str, obj: dict[str, Any], golden: Golden) -> None:
     assert list(annotation_warnings(kind, obj)) == [golden()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("Pod", "metric.hits", "many"),
+        ("Namespace", "metric.hits", ""),
+        ("Node", "eviction-hard", "memory.available<much"),
+        ("Node", "eviction-soft", "imagefs.available<10%"),
+        ("Node", "eviction-soft-grace-period", "memory.available=90"),
+        ("Node", "eviction-max-pod-grace-period", "1m"),
+    ],
+)
+def test_a_metric_or_threshold_that_cannot_be_read_is_said(
+    kind: str, name: str, value: str
+) -> None:
+    obj = {"metadata": {"annotations": {f"sim.reactive-desched/{name}": value}}}
+
+    (said,) = annotation_warnings(kind, obj)
+    assert said.startswith(f"sim.reactive-desched/{name}: ")

@@ -1,11 +1,11 @@
 """Ends pods where a node runs short of memory or of disk, as the kubelet's eviction manager.
 
-It looks every ten seconds at the nodes with a pod whose use is set by annotation: of the others no
-node runs short. The hard thresholds are the kubelet's defaults, and its order of pods; garbage
-collection of images, soft thresholds, inodes and process ids are not simulated.
+It looks every ten seconds at the nodes with a pod whose use is set by annotation, or with
+thresholds of their own: of the others no node runs short. Its order of pods is the kubelet's;
+garbage collection of images, inodes and process ids are not simulated.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -19,12 +19,18 @@ from reactive_desched.sim.amounts import REQUESTS, listed, write_amount
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
+from reactive_desched.sim.eviction_thresholds import (
+    Threshold,
+    has_thresholds,
+    most_grace_s,
+    thresholds_of,
+)
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pod_defaults import qos_class
-from reactive_desched.sim.pods import Key, is_critical, is_terminal, node_of, priority_of
-from reactive_desched.sim.profiles import PREFIX
+from reactive_desched.sim.pods import Key, is_critical, is_terminal, key_of, node_of, priority_of
+from reactive_desched.sim.profiles import PREFIX, Pace, profile_of
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.usage import EPHEMERAL_STORAGE, system_use, used_by_containers
@@ -36,6 +42,7 @@ TRANSITION_S: Final = 300.0
 """For so long a condition stays after the last shortage (`evictionPressureTransitionPeriod`)."""
 
 _EVERY_S: Final = 10.0
+_AT_ONCE_S: Final = 1.0
 _KILLED: Final = 137
 _MEMORY_PRESSURE: Final = "MemoryPressure"
 _MEMORY_TAINT: Final = Taint("node.kubernetes.io/memory-pressure", NO_SCHEDULE)
@@ -51,12 +58,6 @@ class _Signal(Struct, frozen=True):
     short_message: str
     enough: str
     enough_message: str
-    least: int = 0
-    least_percent: int = 0
-
-    def threshold(self, capacity: int) -> int:
-        """Return how many bytes have to be left."""
-        return self.least or capacity * self.least_percent // 100
 
 
 _SIGNALS: Final = (
@@ -67,7 +68,6 @@ _SIGNALS: Final = (
         short_message="insufficient memory available",
         enough="KubeletHasSufficientMemory",
         enough_message="sufficient memory available",
-        least=100 * 2**20,
     ),
     _Signal(
         resource=EPHEMERAL_STORAGE,
@@ -76,7 +76,6 @@ _SIGNALS: Final = (
         short_message="disk pressure",
         enough="KubeletHasNoDiskPressure",
         enough_message="no disk pressure",
-        least_percent=10,
     ),
 )
 """In the order in which the kubelet reclaims: memory first."""
@@ -88,12 +87,22 @@ class _Shortage(Struct, frozen=True):
     """A signal whose threshold is met on a node: what has to be left, and what is."""
 
     signal: _Signal
+    set: Threshold
     threshold: int
     available: int
 
 
+class _Ending(Struct, frozen=True):
+    """A pod that shuts down, because a soft threshold was met for so long as it may be."""
+
+    pod: Key
+    uid: str
+    message: str
+    at: float
+
+
 class NodePressure(Reconciler):
-    """Bounded by the nodes that run short: one moment for each of their signals."""
+    """Bounded by the nodes that run short: one moment for each threshold, and a pod that ends."""
 
     watches = frozenset({"nodes", "pods"})
 
@@ -103,12 +112,18 @@ class NodePressure(Reconciler):
         self._recorder = Recorder(store, "kubelet")
         self._short_at: dict[str, dict[str, float]] = {}
         """When a node was last short, by its name and the condition."""
+        self._met_since: dict[str, dict[Threshold, float]] = {}
+        self._ending: dict[str, _Ending] = {}
 
     def observe(self, event: Event) -> None:
         """Look at the node of a pod whose use is set by annotation; forget a node that is gone."""
         if event.resource == "nodes":
+            name = name_of(event.object)
             if event.type == "DELETED":
-                self._short_at.pop(name_of(event.object), None)
+                for kept in (self._short_at, self._met_since, self._ending):
+                    kept.pop(name, None)
+            elif has_thresholds(event.object):
+                self._at_the_next_look(name, self.store.clock.now())
             return
         node = node_of(event.object)
         if node and (node in self._short_at or _is_set_by_hand(event.object)):
@@ -119,8 +134,20 @@ class NodePressure(Reconciler):
         node = self.store.get("nodes", *key)
         if node is None or is_down(node):
             return
+        name = key[1]
         shortages = list(self._shortages(node))
-        short_at = self._short_at.setdefault(key[1], {})
+        before = self._met_since.pop(name, {})
+        since = {each.set: before.get(each.set, now) for each in shortages}
+        if since:
+            self._met_since[name] = since
+        self._report_all(node, shortages, now)
+        ripe = [each for each in shortages if since[each.set] + (each.set.grace_s or 0) <= now]
+        self._end_or_reclaim(node, ripe, now)
+        if name in self._short_at or has_thresholds(node):
+            self._at_the_next_look(name, now)
+
+    def _report_all(self, node: Obj, shortages: Iterable[_Shortage], now: float) -> None:
+        short_at = self._short_at.pop(name_of(node), {})
         short_at.update({each.signal.condition: now for each in shortages})
         for signal in _SIGNALS:
             since = short_at.get(signal.condition)
@@ -129,12 +156,21 @@ class NodePressure(Reconciler):
                 self._report(node, signal, is_short=is_short, now=now)
                 if not is_short:
                     del short_at[signal.condition]
-        if shortages:
-            self._reclaim(node, shortages[0], now)
         if short_at:
-            self._at_the_next_look(key[1], now)
-        else:
-            del self._short_at[key[1]]
+            self._short_at[name_of(node)] = short_at
+
+    def _end_or_reclaim(self, node: Obj, ripe: Sequence[_Shortage], now: float) -> None:
+        """End the pod that shuts down once it has, and no other until then."""
+        name = name_of(node)
+        ending = self._ending.get(name)
+        if ending is None:
+            if ripe:
+                self._reclaim(node, ripe[0], now)
+        elif now >= ending.at:
+            del self._ending[name]
+            pod = self.store.get("pods", *ending.pod)
+            if pod is not None and pod["metadata"]["uid"] == ending.uid and not is_terminal(pod):
+                end_by_kubelet(self.store, pod, EVICTED, ending.message, now)
 
     def _at_the_next_look(self, node: str, now: float) -> None:
         self.soon(("", node), (now // _EVERY_S + 1) * _EVERY_S)
@@ -146,9 +182,11 @@ class NodePressure(Reconciler):
             used = system_use(signal.resource) + sum(
                 _used(pod, signal.resource) for pod in self._index.on_node(name_of(node))
             )
-            threshold, available = signal.threshold(capacity), max(0, capacity - used)
-            if capacity and available < threshold:
-                yield _Shortage(signal, threshold, available)
+            available = max(0, capacity - used)
+            for each in thresholds_of(node):
+                least = each.least(capacity)
+                if each.resource == signal.resource and capacity and available < least:
+                    yield _Shortage(signal, each, least, available)
 
     def _report(self, node: Obj, signal: _Signal, *, is_short: bool, now: float) -> None:
         condition = {
@@ -175,12 +213,21 @@ class NodePressure(Reconciler):
             if not is_terminal(pod) and not is_critical(pod)
         ]
         if running:
-            self._evict(min(running, key=lambda pod: _rank(pod, resource)), shortage, now)
+            pod = min(running, key=lambda pod: _rank(pod, resource))
+            message = _message(pod, shortage)
+            self._recorder.warning(pod, EVICTED, "Evicting", message)
+            self._evict(node, pod, message, now, softly=shortage.set.grace_s is not None)
 
-    def _evict(self, pod: Obj, shortage: _Shortage, now: float) -> None:
-        message = _message(pod, shortage)
-        self._recorder.warning(pod, EVICTED, "Evicting", message)
-        end_by_kubelet(self.store, pod, EVICTED, message, now)
+    def _evict(self, node: Obj, pod: Obj, message: str, now: float, *, softly: bool) -> None:
+        """End a pod, softly once it has shut down within its grace and that of the kubelet."""
+        asked = float(pod["spec"].get("terminationGracePeriodSeconds", 0))
+        takes = min(most_grace_s(node), asked, profile_of(pod, Pace()).shutdown_s)
+        if not softly or takes <= _AT_ONCE_S:
+            end_by_kubelet(self.store, pod, EVICTED, message, now)
+            return
+        uid, name = pod["metadata"]["uid"], name_of(node)
+        self._ending[name] = _Ending(key_of(pod), uid, message, now + takes)
+        self.soon(("", name), now + takes)
 
 
 def end_by_kubelet(store: Store, pod: Obj, reason: str, message: str, now: float) -> None:

@@ -199,3 +199,72 @@ def test_the_replacement_of_an_evicted_replica_goes_to_another_node() -> None:
     others = [pod for pod in world.pods("web") if pod["status"]["phase"] == "Running"]
     assert [pod["spec"]["nodeName"] for pod in ended] == [before]
     assert [pod["spec"]["nodeName"] != before for pod in others] == [True]
+
+
+SOFT = "sim.reactive-desched/eviction-soft"
+KUBELET = {
+    SOFT: "memory.available<2Gi",
+    f"{SOFT}-grace-period": "memory.available=1m30s",
+    "sim.reactive-desched/eviction-max-pod-grace-period": "20",
+}
+
+
+def with_thresholds(**more: str) -> SimulatedCluster:
+    """Return a cluster whose kubelet has a soft threshold, for a minute and a half."""
+    world = cluster()
+    notes = {
+        **KUBELET,
+        **{f"sim.reactive-desched/{key.replace('_', '-')}": more[key] for key in more},
+    }
+    world.store.modify(
+        "nodes", "", "n1", lambda it: {**it, "metadata": {**it["metadata"], "annotations": notes}}
+    )
+    return world
+
+
+def test_a_soft_threshold_ends_a_pod_once_it_was_met_for_its_grace_period() -> None:
+    world = with_thresholds()
+    slow = {**using("6Gi"), "sim.reactive-desched/shutdown-seconds": "60"}
+    world.pod("greedy", memory="1Gi", annotations=slow, terminationGracePeriodSeconds=50)
+    world.advance(30)
+    assert condition(world, "MemoryPressure")["status"] == "True"  # at once, as the kubelet's
+    assert world.phases() == {"greedy": "Ready"}
+
+    world.advance(75)
+    assert world.events("Evicted")
+    assert world.phases() == {"greedy": "Ready"}  # it shuts down, for 20 s at most
+    world.advance(20)
+    status = world.status("pods", "greedy")
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    assert "Threshold quantity: 2Gi, available: 1536Mi" in status["message"]
+
+
+def test_a_shortage_that_ends_in_time_ends_no_pod_and_the_next_one_waits_anew() -> None:
+    world = with_thresholds()
+    world.pod("greedy", annotations=using("6Gi"))
+
+    def use(memory: str) -> None:
+        world.store.modify(
+            "pods",
+            "default",
+            "greedy",
+            lambda it: {**it, "metadata": {**it["metadata"], "annotations": using(memory)}},
+        )
+
+    for _ in range(2):
+        world.advance(60)
+        use("1Gi")
+        world.advance(20)
+        use("6Gi")
+    assert world.phases() == {"greedy": "Ready"}
+    world.advance(120)
+
+    assert world.phases() == {"greedy": "Failed"}
+
+
+def test_hard_thresholds_are_those_of_the_annotation() -> None:
+    world = with_thresholds(eviction_hard="memory.available<25%")
+    world.pod("greedy", annotations=using("6Gi"))
+    world.advance(20)
+
+    assert world.phases() == {"greedy": "Failed"}
