@@ -35,7 +35,7 @@ _WHOLE: Final = 100
 
 
 class Threshold(Struct, frozen=True):
-    """What has to be left of a resource: an amount, or a percentage of the capacity."""
+    """The least that has to be left of a resource: an amount, or a share of the capacity."""
 
     resource: str
     amount: int

@@ -1,4 +1,4 @@
-"""How many pods each metric of a HorizontalPodAutoscaler asks for, as its controller counts.
+"""Counts the pods that each metric of a HorizontalPodAutoscaler asks for, as its controller.
 
 Resources are measured as the metrics API shows them. What metrics of pods, of objects and of
 systems elsewhere say is made up: the annotation `sim.reactive-desched/metric.NAME` of the pod, of
@@ -54,7 +54,7 @@ class MetricError(ReactiveDeschedError):
 
 
 class _UnknownError(ReactiveDeschedError):
-    """What a metric asks for is not known; Events say `outer` before it."""
+    """A metric cannot be followed; Events say `outer` before the reason."""
 
     def __init__(self, said: str, outer: str = "") -> None:
         super().__init__(said)
@@ -86,7 +86,7 @@ class Proposal(Struct, frozen=True):
 
 
 class _Target(Struct, frozen=True):
-    """What a measure of single pods is held against: an amount, or a share of the requests."""
+    """The target of measures of single pods: an amount, or a share of the requests."""
 
     amount: int
     requests: Mapping[str, int] | None = None

@@ -1,4 +1,4 @@
-"""How fast a HorizontalPodAutoscaler scales: windows of stabilization, policies, and bounds."""
+"""Limits how fast a HorizontalPodAutoscaler scales: by windows, policies, and bounds."""
 
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
@@ -23,7 +23,7 @@ _FAR: Final = "the desired replica count is {} than the {} replica count"
 
 
 class Allowed(Struct, frozen=True):
-    """How many pods there may be now, and the two conditions that say why."""
+    """The number of pods that may be there now, and the two conditions that say why."""
 
     replicas: int
     able: Obj
@@ -40,7 +40,7 @@ _WITHIN: Final = ("DesiredWithinRange", "the desired count is within the accepta
 
 
 class PastScaling:
-    """What one autoscaler recommended and did; forgets what is older than an hour."""
+    """The recommendations and changes of one autoscaler, of the last hour."""
 
     def __init__(self, replicas: int, now: float) -> None:
         self._recommended = [(now, replicas)]

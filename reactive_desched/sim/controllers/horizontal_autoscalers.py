@@ -47,12 +47,12 @@ class _Target(Struct, frozen=True):
 
     @property
     def wanted(self) -> int:
-        """How many pods it asks for."""
+        """Return how many pods it asks for."""
         return int(self.scale["spec"].get("replicas") or 0)
 
 
 class _Measured(Struct, frozen=True):
-    """How many pods the metrics ask for, and what the status shows of them."""
+    """The number of pods that the metrics ask for, and what the status shows of them."""
 
     replicas: int | None
     """None where that is not known: too much failed."""

@@ -179,7 +179,7 @@ def test_a_pod_without_a_measure_counts_as_none_up_and_as_its_target_down() -> N
     assert size(world) == 2  # 16 of four, where the three would have one
 
 
-def test_pods_that_start_hold_back_growth() -> None:
+def test_pods_that_start_count_as_using_nothing() -> None:
     world = scaled(2, "900m", metrics=percent(50)).advance(16)
     assert size(world) == 4
 
