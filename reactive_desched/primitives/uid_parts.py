@@ -17,6 +17,15 @@ _END: Final = slice(-_DIGITS, None)
 _MOST: Final = 2_000
 
 
+_ENDS: Final = tuple(map("".join, product(hexdigits[:16], repeat=_DIGITS)))
+
+
+def end_of(uid: str) -> str:
+    """Return the digits by which a uid has its part; as many `x` where it is among all others."""
+    end = uid[_END]
+    return end if end in _ENDS else "x" * _DIGITS
+
+
 class UidParts(Generic[V]):
     """Values by uid: a dictionary for each two last digits of a uid, and one for all other uids.
 
@@ -26,8 +35,7 @@ class UidParts(Generic[V]):
 
     def __init__(self) -> None:
         self._others: dict[str, V] = {}
-        ends = map("".join, product(hexdigits[:16], repeat=_DIGITS))
-        self._by_end: dict[str, dict[str, V]] = {end: {} for end in ends}
+        self._by_end: dict[str, dict[str, V]] = {end: {} for end in _ENDS}
         self.parts: Final = (*self._by_end.values(), self._others)
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from reactive_desched.errors import RecordingError
 from reactive_desched.model.labels import label_key_error, label_value_error
+from reactive_desched.primitives.uid_parts import end_of
 from reactive_desched.recording.well_known import (
     KEPT_KEYS,
     KEPT_WORDS,
@@ -41,8 +42,8 @@ _INTEGER: Final = re.compile(r"([+-]?0*)([1-9][0-9]*)")
 _SHORT_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4}")
 _INT64_LIMIT: Final = 2**63
 _INT64_DIGITS: Final = 19
-_UID_LIMIT: Final = 10**31
-_HEX: Final = frozenset("0123456789abcdef")
+_UID_DIGITS: Final = 32
+_UID_LIMIT: Final = 10 ** (_UID_DIGITS - len(end_of("")))
 _WORD: Final = re.compile(r"([-.])")
 _MAX_WORDS_OF_PART: Final = 9
 """More than so many short words would become longer than a label may be; they get one code."""
@@ -191,7 +192,7 @@ class Pseudonyms(_TextParts):
         self._integers: Final = _make_integers(vocabulary.integers, draw)
         numbers = sorted(_sample(draw, 0, _UID_LIMIT, len(vocabulary.uids)))
         self._uids: Final = {
-            uid: _as_uuid(number, uid[-1])
+            uid: _as_uuid(number, end_of(uid))
             for uid, number in zip(sorted(vocabulary.uids), numbers, strict=True)
         }
 
@@ -206,12 +207,13 @@ class Pseudonyms(_TextParts):
         return self._integers[number]
 
 
-def _as_uuid(number: int, last: str) -> str:
+def _as_uuid(number: int, end: str) -> str:
     """Write a number in the form of a uid, in decimal digits: these spell nothing.
 
-    The last digit stays that of the uid: the state keeps pods in parts by it, and visits them so.
+    The last digits stay those of the uid: the state keeps pods in parts by them, and visits them
+    so.
     """
-    digits = f"{number:031d}{last if last in _HEX else 'x'}"
+    digits = f"{number:0{_UID_DIGITS - len(end)}d}{end}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 

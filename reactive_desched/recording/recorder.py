@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -343,15 +344,13 @@ class ClusterRecorder:
             rows.add(UsageMeasured(self._now(), sample))
         await self._end_slice()
         for resource in WATCHED_KINDS:
-            for batch in self._state.key_batches(resource):
-                keys = iter(batch)
-                while True:
-                    await self._drain()  # they come before what is found now
-                    found = self._write_objects(resource, keys)
-                    counts[resource] += found
-                    await self._end_slice()
-                    if not found:
-                        break
+            keys = chain.from_iterable(self._state.key_batches(resource))
+            while True:
+                await self._drain()  # they come before what is found now
+                if not (found := self._write_objects(resource, keys)):
+                    break
+                counts[resource] += found
+                await self._end_slice()
         await self._drain()
         self._has_picture = True
         rows.add(PictureEnded(self._now(), {name: each for name, each in counts.items() if each}))

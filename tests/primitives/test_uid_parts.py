@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
+from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts, end_of
 
 UIDS = st.sampled_from(["", "f", "0f", "a0f", "b0f", "a1e", "pod-x", "A0F", "a0-f"])
 
@@ -19,6 +19,13 @@ def test_uids_are_found_whatever_their_last_digits_are(steps: list[tuple[str, bo
         assert {each: parts.get(each) for each in expected} == expected
         assert sorted(parts.values()) == sorted(expected.values())
         assert (len(parts), bool(parts)) == (len(expected), bool(expected))
+
+
+@given(UIDS, UIDS)
+def test_uids_with_the_same_end_are_in_the_same_part(one: str, other: str) -> None:
+    parts = UidParts[int]()
+    assert (parts.part(one) is parts.part(other)) == (end_of(one) == end_of(other))
+    assert parts.part(f"0123{end_of(one)}") is parts.part(one)
 
 
 def test_no_part_has_more_than_its_share_of_uids() -> None:
