@@ -20,7 +20,7 @@ from tests.support.programs.cluster import CLUSTER
 from tests.support.programs.custom import CUSTOM
 from tests.support.programs.descriptions import DESCRIPTIONS
 from tests.support.programs.fields import FIELDS
-from tests.support.programs.requests import REQUESTS
+from tests.support.programs.requests import REQUESTS, forgotten_versions
 from tests.support.programs.workloads import WORKLOADS
 from tests.support.two_planes import Plane, Planes
 
@@ -96,5 +96,15 @@ def test_a_program_sees_the_same_of_both(planes: Planes, program: Callable[[Plan
 def test_autoscalers_see_the_same_metrics_and_scale_alike(planes: Planes, tmp_path: Path) -> None:
     with serving_metrics(planes.real, tmp_path):
         autoscalers(planes)
+
+    assert not planes.differences, "\n\n".join(planes.differences)
+
+
+def test_versions_that_are_forgotten_are_refused_alike(
+    planes: Planes, control_plane: ControlPlane
+) -> None:
+    with control_plane.outage():  # its watches begin anew, and know no older events
+        control_plane.compact_history()
+    forgotten_versions(planes)
 
     assert not planes.differences, "\n\n".join(planes.differences)

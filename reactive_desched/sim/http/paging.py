@@ -4,6 +4,7 @@ import base64
 import binascii
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,17 @@ from reactive_desched.sim.status import Expired, bad_request
 from reactive_desched.sim.store import Store
 
 __all__ = ["Page", "Pages", "Snapshot"]
+
+
+_LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
+_PAGE_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result."
+    " You can start a new list without the continue parameter, or use the continue token in this"
+    " response to retrieve the remainder of the results."
+    " Continuing with the provided token results in an inconsistent list - objects that were"
+    " created, modified, or deleted between the time the first chunk was returned and now may show"
+    " up in the list."
+)
 
 
 class Snapshot(Struct, frozen=True, eq=False):
@@ -113,10 +125,9 @@ class Pages:
         try:
             objects = self._store.list_at(resource, rv)
         except Expired as expired:
-            text = "The provided continue parameter is too old to display a consistent list result."
             if not after:
-                raise
-            raise Expired(text, _Token(-1, after).text()) from expired
+                raise Expired(_LIST_EXPIRED) from expired
+            raise Expired(_PAGE_EXPIRED, _Token(-1, after).text()) from expired
         snapshot = Snapshot(rv, [_key(obj) for obj in objects], objects)
         self._kept[resource, rv] = snapshot
         if len(self._kept) > self._limit:
@@ -133,4 +144,4 @@ def _read(text: str) -> _Token:
         padded = text + "=" * (-len(text) % 4)
         return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error

@@ -1,5 +1,8 @@
 """Programs about the answers of the API server itself."""
 
+import base64
+import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -570,6 +573,64 @@ def bindings(planes: Planes) -> None:
     planes.send("POST", f"{pods}/a/binding?dryRun=All", binding("a", node))
     planes.send("POST", f"{pods}/a/binding", binding("a", node))
     planes.send("POST", f"{pods}/a/binding", binding("a", node))
+
+
+def forgotten_versions(planes: Planes) -> None:
+    """Ask for versions that the server has forgotten: watches, lists, and further pages."""
+    place = leases(planes)
+    for name in ("a", "b", "c"):
+        planes.send("POST", place, lease(name, holderIdentity=name))
+    asked = ("resourceVersion=1&timeoutSeconds=2", "resourceVersion=x&timeoutSeconds=2")
+    for query in (*asked, f"{asked[0]}&fieldSelector=metadata.name%3Da"):
+        planes.send("GET", f"{place}?watch=1&{query}", only=_no_numbers)
+    initial = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    planes.send("GET", f"{place}?watch=1&{asked[0]}&{initial}", only=_no_numbers)
+    for query in (
+        "resourceVersionMatch=Exact&resourceVersion=1",
+        "resourceVersionMatch=Exact&resourceVersion=1&limit=2",
+        "resourceVersion=1&limit=2",
+        "resourceVersionMatch=NotOlderThan&resourceVersion=1",
+    ):
+        planes.send("GET", f"{place}?{query}", only=_no_numbers)
+
+    def forgotten(plane: Plane) -> str:
+        """Return the token of a second page, as of a version that is forgotten."""
+        token = plane.send("GET", f"{place}?limit=1").body["metadata"]["continue"]
+        said = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return base64.urlsafe_b64encode(json.dumps({**said, "rv": 1}).encode()).decode().rstrip("=")
+
+    for limit in ("limit=1&", ""):
+        planes.send(
+            "GET",
+            lambda plane, limit=limit: f"{place}?{limit}continue={forgotten(plane)}",  # type: ignore[misc]
+            only=_no_numbers,
+        )
+
+    def goes_on(plane: Plane) -> object:
+        """Go on with the token of the refusal, at the latest state."""
+        refused = plane.send("GET", f"{place}?limit=1&continue={forgotten(plane)}").body
+        plane.send("DELETE", f"{place}/b")
+        token = refused["metadata"]["continue"]
+        found = plane.send("GET", f"{place}?limit=1&continue={token}").body
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    planes.agree("the rest of the list", goes_on)
+
+
+def _no_numbers(body: Any) -> Any:
+    """Return an answer without versions in its words, and without a token."""
+    match body:
+        case dict():
+            return {
+                key: "TOKEN" if key == "continue" and value else _no_numbers(value)
+                for key, value in body.items()
+                if key != "items"
+            }
+        case list():
+            return [_no_numbers(each) for each in body]
+        case str() if "resource version" in body:
+            return re.sub(r"\d+", "N", body)
+    return body
 
 
 REQUESTS = (
