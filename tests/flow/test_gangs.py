@@ -12,6 +12,7 @@ from reactive_desched.gate.approval import proposal_id
 from reactive_desched.gate.gang_moves import GATHER_S, MAX_GANG_PODS, REST_S
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.gangs import GANG_SYSTEMS
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.modes import PROPOSE
 from reactive_desched.model.objects import (
@@ -32,7 +33,7 @@ from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.anti_affinity import selector
-from reactive_desched.testing.builders import node, pod, pod_status
+from reactive_desched.testing.builders import node, pod, pod_status, with_spec
 from tests.support.configurations import NO_BRAKES, UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden
@@ -93,6 +94,32 @@ async def test_all_pods_of_a_gang_leave_together_amid_everything_else(golden: Go
         assert left_in(flow) == names(gang())
         reasons = {each.context.finding.message for each in flow.intent_store.intents}
         assert "\n".join(sorted(reasons)) == golden()
+
+
+@pytest.mark.parametrize("key", ["", *(system.key for system in GANG_SYSTEMS)])
+async def test_eight_of_every_system_stay_by_default_and_leave_as_a_whole_where_they_may(
+    key: str,
+) -> None:
+    """The empty key is a group of Kubernetes itself; pods of no gang leave beside them."""
+    marks: dict[str, str] = {key: "train"} if key else {}
+    eight = [
+        replace(
+            with_spec(each, scheduling_group="" if key else "train"),
+            labels={"app": "train", **marks},
+            owners=(OwnerReference("RayCluster", "train", "uid-train", controller=True),),
+        )
+        for each in gang()
+    ]
+    others = [pod("web", on="n1"), pod("db", on="n2"), *gang("other")[1:4]]
+    async with controller(GuardSettings(disabled=ALL_BUT)).running() as flow:
+        flow.sync_and_resume(*NODES, *eight, *others)
+        await anyio.sleep(600)
+        assert flow.evicted_names == ["web"]
+
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *eight, *others)
+        await anyio.sleep(GATHER_S + 5)
+        assert left_in(flow) == [*names(eight), "web"]
 
 
 async def test_by_default_a_gang_stays(golden: Golden) -> None:
