@@ -17,10 +17,10 @@ from reactive_desched.app.consolidation import WriteTaint
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.consolidation import ROOM_TAINT
 from reactive_desched.model.findings import MoveSet, RoomFor
 from reactive_desched.model.node_marks import MAKING_ROOM
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -45,8 +45,6 @@ ENDED: Final = counter(
 )
 RIGHT: Final = "kubectl apply -f deploy/room/rbac.yaml gives the right to patch pods/status"
 RIGHT_OF_TAINTS: Final = "kubectl apply -f deploy/room/rbac.yaml gives the right to patch nodes"
-
-ROOM_TAINT: Final = Taint(MAKING_ROOM, PREFER_NO_SCHEDULE, "")
 
 Nominate = Callable[[Pod, str], Awaitable[bool]]
 """Nominates a pod for a node, empty for none; says whether it is now; raises ClusterError."""

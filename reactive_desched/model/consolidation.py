@@ -7,9 +7,12 @@ person takes it off with `kubectl taint`. It keeps no pod out that fits nowhere 
 
 from typing import Final
 
-from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.node_marks import CONSOLIDATING, MAKING_ROOM
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
+
+ROOM_TAINT: Final = Taint(MAKING_ROOM, PREFER_NO_SCHEDULE, "")
+"""The taint of a node with room for a pod that waits, or a place that an earlier move makes."""
 
 EMPTYING_PLUGINS: Final = frozenset({"ConsolidateNodes", "KeepNodesFree"})
 """The plugins that empty any nodes that can be: to remove them, or to keep them free."""

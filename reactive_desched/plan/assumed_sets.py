@@ -17,12 +17,14 @@ from reactive_desched.controller.consolidation import (
     closes_nodes,
 )
 from reactive_desched.controller.controller import Controller
-from reactive_desched.model.consolidation import consolidating_taint, consolidation_of
+from reactive_desched.model.consolidation import ROOM_TAINT, consolidating_taint, consolidation_of
 from reactive_desched.model.findings import MoveSet, RoomFor
-from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.node_marks import CONSOLIDATING, MAKING_ROOM
 from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.taints import Taint
 from reactive_desched.plan.report import EmptiedNode, MadeRoom
 from reactive_desched.primitives.timers import earliest
+from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 
 LOOK_EVERY_S: Final = 1.0
 """The controller looks so often at the nodes whose pods leave as a set.
@@ -196,10 +198,23 @@ class AssumedSets:
     # --- rooms ---
 
     def _begin_rooms(self) -> None:
+        self._close_nodes_with_room()
         for moved in self._controller.sets_to_begin():
             for room in moved.rooms:
                 self._nominated_at = self._now()
                 self._nominate(room, moved)
+
+    def _close_nodes_with_room(self) -> None:
+        """Let the nodes have the taint on which room is made, or a place, and no others."""
+        view = self._controller.view
+        sets = (*self._controller.sets_to_begin(), *self._controller.rooms_under_way())
+        wanted = {name for moved in sets if moved.rooms for name in moved.nodes}
+        for name in sorted(wanted ^ set(view.index(ConsolidatedNodes).with_room)):
+            info = view.node_info(name)
+            if info is None or info.node is None:
+                continue
+            taint = ROOM_TAINT if name in wanted else None
+            self._upsert(_with_taint(info.node, MAKING_ROOM, taint))
 
     def _nominate(self, room: RoomFor, moved: MoveSet) -> None:
         if (pod := self._controller.view.pod(room.pod)) is None or pod.node:
@@ -233,11 +248,17 @@ class AssumedSets:
 
 def _tainted(node: Node, value: str | None) -> Node:
     """Return a node with the taint of this value, or without it."""
+    taint = None if value is None else consolidating_taint(value)
+    return _with_taint(node, CONSOLIDATING, taint)
+
+
+def _with_taint(node: Node, key: str, taint: Taint | None) -> Node:
+    """Return a node with this taint in place of those of the key, None for none."""
     added_s = node.taints_added_s or (None,) * len(node.taints)
     both = zip(node.taints, added_s, strict=True)
-    times = {taint: at_s for taint, at_s in both if taint.key != CONSOLIDATING}
-    if value is not None:
-        times[consolidating_taint(value)] = None
+    times = {each: at_s for each, at_s in both if each.key != key}
+    if taint is not None:
+        times[taint] = None
     has_times = any(at_s is not None for at_s in times.values())
     return replace(
         node, taints=tuple(times), taints_added_s=tuple(times.values()) if has_times else ()

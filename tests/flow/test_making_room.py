@@ -10,10 +10,11 @@ import trio.testing
 from msgspec.structs import replace
 
 from reactive_desched.api.event import RoomBegun, RoomEnded
-from reactive_desched.app.rooms import AGAIN_S, RETRY_S, ROOM_TAINT, Rooms
+from reactive_desched.app.rooms import AGAIN_S, RETRY_S, Rooms
 from reactive_desched.errors import RequestRejected
 from reactive_desched.gate.move_sets import BOUND_AFTER_S, LOST_AFTER_S
 from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.consolidation import ROOM_TAINT
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.node_marks import MAKING_ROOM
 from reactive_desched.model.objects import Annotations, Node, Pod, PodCondition, PodStatus

@@ -66,7 +66,7 @@ def test_a_move_of_a_second_node_comes_before_the_one_for_which_it_makes_a_place
         web("k1", "n1", "1", owner=None),
         web("m", "n2", "1"),
         web("k2", "n2", "2500m", owner=None),
-        web("k3", "n3", "2500m", owner=None),
+        web("k3", "n3", "3", owner=None),  # by its use alone n2 would get the replacement of m
     ]
     [made] = preview(*NODES, third, *pods, waits("3")).made_rooms
 
