@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.support.authority import CertificateAuthority
 from tests.support.control_plane import wait_until
@@ -76,7 +76,7 @@ def _are_available(plane: Plane) -> bool:
 def _answer(plane: Plane, url: str) -> tuple[int, Object]:
     parts = urlsplit(url)
     query = {key: value[0] for key, value in parse_qs(parts.query).items()}
-    match parts.path.strip("/").split("/"):
+    match unquote(parts.path).strip("/").split("/"):
         case ["apis", group, version]:
             return 200, {
                 "kind": "APIResourceList",

@@ -1,7 +1,8 @@
 """Tables of the kinds that hold what others are configured with."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.tables.columns import AGE, NAME, Table, age_of, text
@@ -10,6 +11,8 @@ __all__ = ["CONFIGURATION_TABLES"]
 
 _MOST_METRICS = 2
 _UNKNOWN = "<unknown>"
+_OF_ALL: Final = ("External", "Object")
+"""The metrics that are of all pods together, or are shared by them."""
 
 
 def _config_map(obj: Obj, now: float) -> list[object]:
@@ -59,30 +62,28 @@ def _autoscaler(obj: Obj, now: float) -> list[object]:
     ]
 
 
-def _targets(spec: Obj, current: Iterable[Obj]) -> Iterator[str]:
-    """Yield the value and the target of each metric; the value of some is unknown."""
-    known = {
-        source.get("name"): source.get("current") or {}
-        for each in current
-        if (source := each.get("resource")) is not None
-    }
-    for metric in spec.get("metrics") or ():
+def _targets(spec: Obj, current: Sequence[Obj]) -> Iterator[str]:
+    """Yield the value and the target of each metric; the value of one that failed is unknown."""
+    for number, metric in enumerate(spec.get("metrics") or ()):
         kind = str(metric.get("type", ""))
-        source = metric.get(kind[:1].lower() + kind[1:]) or {}
+        field = kind[:1].lower() + kind[1:]
+        source = metric.get(field) or {}
         target = source.get("target") or {}
-        percent = target.get("averageUtilization")
-        wanted = target.get("averageValue") or target.get("value") or "<auto>"
+        measured = current[number].get(field) if number < len(current) else None
+        found = (measured or {}).get("current") or {}
         name = f"{source['name']}: " if "name" in source else ""
-        value = known.get(source.get("name"), {})
-        if percent:
-            yield f"{name}{_percent(value)}/{percent}%"
+        if (average := target.get("averageValue")) is not None:
+            shared = " (avg)" if kind in _OF_ALL else ""
+            yield f"{name}{found.get('averageValue', _UNKNOWN)}/{average}{shared}"
+        elif kind in _OF_ALL:
+            yield f"{found.get('value', _UNKNOWN)}/{target.get('value')}"
         else:
-            yield f"{name}{value.get('averageValue', _UNKNOWN)}/{wanted}"
+            yield f"{name}{_percent(found)}/{_percent(target, '<auto>')}"
 
 
-def _percent(value: Obj) -> str:
+def _percent(value: Obj, unset: str = _UNKNOWN) -> str:
     found = value.get("averageUtilization")
-    return _UNKNOWN if found is None else f"{found}%"
+    return unset if found is None else f"{found}%"
 
 
 CONFIGURATION_TABLES: Mapping[str, Table] = MappingProxyType(

@@ -156,6 +156,37 @@ def test_an_autoscaler_shows_two_of_its_targets() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "source", "current", "shown"),
+    [
+        (
+            "External",
+            {"target": {"averageValue": "10"}},
+            {"averageValue": "7500m"},
+            "7500m/10 (avg)",
+        ),
+        ("External", {"target": {"value": "10"}}, {"value": "75"}, "75/10"),
+        ("Object", {"target": {"averageValue": "10"}}, {}, "<unknown>/10 (avg)"),
+        ("Pods", {"target": {"averageValue": "10"}}, {"averageValue": "9"}, "9/10"),
+        ("Resource", {"name": "cpu", "target": {}}, {}, "cpu: <unknown>/<auto>"),
+        (
+            "ContainerResource",
+            {"name": "cpu", "target": {"averageUtilization": 60}},
+            {"averageUtilization": 90},
+            "cpu: 90%/60%",
+        ),
+    ],
+)
+def test_an_autoscaler_shows_what_it_measured(
+    kind: str, source: dict[str, Any], current: dict[str, str], shown: str
+) -> None:
+    field = kind[0].lower() + kind[1:]
+    spec = {"maxReplicas": 3, "metrics": [{"type": kind, field: source}]}
+    status = {"currentMetrics": [{"type": kind, field: {"current": current}}]}
+    row = printed("horizontalpodautoscalers", spec=spec, status=status)
+    assert row["Targets"] == shown
+
+
 def test_a_cron_job_shows_its_schedule_and_what_runs() -> None:
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": TEMPLATE}}}
     status = {"active": [{}], "lastScheduleTime": BORN}
