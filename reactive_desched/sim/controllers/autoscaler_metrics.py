@@ -182,7 +182,8 @@ def _of_object(source: Obj, scaled: Scaled, now: float) -> _Proposed:
     if value is None:
         of = described.get("name")
         said = f"{_FETCHED}: the server could not find the metric {name} for {plural} {of}"
-        said = f"unable to get metric {name}: {said} on {kind} {scaled.namespace}/{of}"
+        # In the order in which kube-controller-manager 1.36 has it.
+        said = f"unable to get metric {name}: {kind} on {scaled.namespace} {of}/{said}"
         is_each = target.get("type") == "AverageValue"
         raise _UnknownError(said, f"failed to get {name} object metric: " if is_each else "")
     if target.get("type") == "Value":

@@ -143,8 +143,11 @@ class HorizontalAutoscalers(Reconciler):
             conditions[0] = allowed.able
             conditions.append(allowed.limited)
             wanted = allowed.replicas
-            is_more = measured.replicas > there
-            why = f"{measured.metric} above target" if is_more else "All metrics below target"
+            why = ""  # an earlier recommendation may let it grow, and the controller says no more
+            if measured.replicas > there:
+                why = f"{measured.metric} above target"
+            elif measured.replicas < there:
+                why = "All metrics below target"
         if wanted != there:
             conditions[0] = self._scaled(autoscaler, target, wanted, why)
             past.note(there, wanted, now)
