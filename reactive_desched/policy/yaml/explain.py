@@ -20,7 +20,7 @@ from reactive_desched.policy.yaml.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.syntax_errors import joined_value_hint
 from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
-from reactive_desched.primitives.durations import DurationError, parse_duration
+from reactive_desched.primitives.durations import DurationError, parse_duration, write_duration
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 _EXPECTED: Final[Mapping[str, str]] = {
@@ -249,7 +249,9 @@ def _message(kind: str, detail: ErrorDetail, at: SourceLocation, cause: object) 
     context = detail.get("ctx", {})
     if kind in _BOUNDS:
         key, phrase = _BOUNDS[kind]
-        return f"must be {phrase} {_format_bound(context[key])}, not {describe(at.node)}"
+        is_duration = isinstance(at.node, ScalarNode) and isinstance(at.node.value, str)
+        bound = write_duration(context[key]) if is_duration else _format_bound(context[key])
+        return f"must be {phrase} {bound}, not {describe(at.node)}"
     if kind in ("too_short", "string_too_short"):
         least = context["min_length"]
         return "must not be empty" if least == 1 else f"needs at least {least} entries"

@@ -226,6 +226,8 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "logging: {level: loud}",
         "evictions: {retry: {initial: 10m}}",
         "evictions: {retry: {initial: 0s}}",
+        "guards: {standingTimes: {nodeUse: 10m}}",
+        "migration: {objectLimiters: {namespace: {duration: 25h}}}",
     ],
 )
 def test_a_wrong_setting_is_reported_with_its_place_and_the_remedy(
