@@ -426,6 +426,10 @@ class ClusterView:
         """Return how many pods are known, in any phase."""
         return len(self._pods)
 
+    def left_lately(self, within_s: float) -> Iterator[tuple[float, Pod]]:
+        """Yield the pods that left any node within so many seconds, the latest first, and when."""
+        return self._pods.departed.latest(within_s)
+
     def pods(self) -> list[PodKey]:
         """Return a snapshot of the uids of all pods."""
         return self._pods.keys()

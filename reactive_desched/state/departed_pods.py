@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Final
 
 from reactive_desched.model.objects import Pod
@@ -34,6 +35,13 @@ class DepartedPods:
         """Yield the pods that left a node, each with for how many seconds it is gone."""
         now = self._clock()
         return ((now - left_at, pod) for left_at, pod in self._by_node.get(name, ()))
+
+    def latest(self, within_s: float) -> Iterator[tuple[float, Pod]]:
+        """Yield the pods that left any node within a time, the latest first, as `of_node` does."""
+        now = self._clock()
+        found = (pods for pods in self._by_node.values() if now - pods[-1][0] < within_s)
+        left = ((now - left_at, pod) for pods in found for left_at, pod in pods)
+        return iter(sorted((each for each in left if each[0] < within_s), key=itemgetter(0)))
 
     def _is_old(self, name: str, now: float) -> bool:
         return now - self._by_node[name][0][0] > LEFT_PODS_KEPT_S

@@ -1,4 +1,4 @@
-"""Use that passes moves no pod: of a node that is used too much, and of one that is used little."""
+"""Use and room that pass move no pod: of a node used too much or little, and of a better node."""
 
 from typing import Any
 
@@ -12,6 +12,8 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.plugins.node_affinity import NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings, StandingTimeSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy
@@ -183,3 +185,83 @@ def test_what_left_before_the_start_is_not_known_and_the_node_counts_as_it_is() 
     world.advance(5)
 
     assert len(run(world, high()).evicted) == 1
+
+
+# --- room on a better node ---
+
+
+def wishing(app: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": [app]}]}
+    preferred = [{"weight": 100, "preference": term}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+def better_node_is_free_for(seconds: float, plugin: Any, **nodes: Any) -> tuple[str, list[str]]:
+    """Let the pod that fills a better node be away; return its node in the end, and who left."""
+    world = SimulatedCluster().nodes("n1", **nodes).nodes("better", labels={"disk": "ssd"})
+    world.stateful_set("db", 1, cpu="3500m", nodeSelector={"disk": "ssd"})
+    world.deployment("web", 1, cpu="1", affinity=wishing("ssd"))
+    descheduler = run(world.advance(3600), plugin)
+    assert descheduler.evicted == []
+    world.edit("statefulsets", "db", replicas=0)
+    descheduler.run(seconds)
+    world.edit("statefulsets", "db", replicas=1)
+    descheduler.run(300)
+    return world.nodes_of_pods("db")["db-0"], descheduler.evicted
+
+
+SLOW = ({"key": "slow", "effect": "PreferNoSchedule"},)
+CLOSED = ({"key": "slow", "effect": "NoSchedule"},)
+
+
+def by_preference() -> NodeAffinityPlugin:
+    args = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
+    return plugin_from_policy(NodeAffinityPlugin, NodeAffinityArgs, **args)
+
+
+def by_soft_taints() -> NodeTaintsPlugin:
+    return plugin_from_policy(NodeTaintsPlugin, NodeTaintsArgs, includePreferNoSchedule=True)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "nodes"), [(by_preference(), {}), (by_soft_taints(), {"taints": SLOW})]
+)
+@pytest.mark.parametrize("seconds", [3, LASTS_S - 5])
+def test_no_pod_takes_the_room_of_one_that_is_soon_back(
+    seconds: float, plugin: Any, nodes: Any
+) -> None:
+    assert better_node_is_free_for(seconds, plugin, **nodes) == ("better", [])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "nodes"), [(by_preference(), {}), (by_soft_taints(), {"taints": SLOW})]
+)
+def test_room_that_lasts_is_taken(plugin: Any, nodes: Any) -> None:
+    _, evicted = better_node_is_free_for(LASTS_S + 30, plugin, **nodes)
+    assert len(evicted) == 1
+
+
+def test_a_pod_that_has_to_leave_takes_room_at_once() -> None:
+    world = SimulatedCluster().nodes("n1").nodes("n2", labels={"disk": "ssd"})
+    world.stateful_set("db", 1, cpu="3500m", nodeSelector={"disk": "ssd"})
+    world.deployment("web", 1, cpu="1")
+    taints = plugin_from_policy(NodeTaintsPlugin, NodeTaintsArgs)
+    descheduler = run(world.advance(3600), taints)
+    world.edit("nodes", "n1", taints=list(CLOSED))
+    descheduler.run(LASTS_S)
+    assert descheduler.evicted == []
+    world.edit("statefulsets", "db", replicas=0)
+
+    assert len(descheduler.run(10).evicted) == 1
+
+
+def test_room_elsewhere_is_taken_at_once_while_a_pod_is_away() -> None:
+    world = SimulatedCluster().nodes("n1").nodes("better", labels={"disk": "ssd"})
+    world.stateful_set("db", 1, cpu="3500m", nodeSelector={"disk": "ssd"})
+    world.deployment("web", 1, cpu="1", affinity=wishing("ssd"))
+    descheduler = run(world.advance(3600), by_preference())
+    world.edit("statefulsets", "db", replicas=0)
+    assert descheduler.run(10).evicted == []
+    world.nodes("new", labels={"disk": "ssd"})
+
+    assert len(descheduler.run(10).evicted) == 1

@@ -108,7 +108,8 @@ class StandingTimeSettings(Section):
         default=60.0,
         description="How long the pods of a node must request so much, or so little, before "
         "LowNodeUtilization or HighNodeUtilization moves pods away from it: a pod of a Job is "
-        "often gone by then, or the next one there. At most 5m.",
+        "often gone by then, or the next one there. So long room must last that a pod left, before "
+        "another one moves there because it prefers that node. At most 5m.",
     )
 
 
