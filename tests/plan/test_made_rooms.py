@@ -1,5 +1,6 @@
 """A preview shows for which pods MakeRoomForPending makes room, by how many moves, and when."""
 
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
@@ -72,3 +73,32 @@ def test_a_move_of_a_second_node_comes_before_the_one_for_which_it_makes_a_place
 
     assert (made.pod, made.pods, made.node) == ("default/big", 2, "n1")
     assert made.bound_in_seconds is not None
+
+
+def drawn(seed: int) -> list[Any]:
+    """Return a small cluster whose nodes are nearly full, and up to three pods that wait."""
+    dice, objects = Random(seed), list[Any]()
+    for number in range(dice.randint(3, 8)):
+        name, memory = f"n{number}", dice.choice([4, 8])
+        has = {"cpu": "4", "memory": f"{memory}Gi", "pods": "20"}
+        objects.append(node(name, allocatable=has))
+        left_m, left_gi = 4000, memory
+        for each in range(8):
+            cpu_m, gi = dice.choice([250, 500, 1000, 1500]), dice.choice([0, 1, 1, 2])
+            if cpu_m > left_m - 300 or gi > left_gi:
+                break
+            left_m, left_gi = left_m - cpu_m, left_gi - gi
+            asks = {"cpu": f"{cpu_m}m", "memory": f"{gi}Gi"}
+            owner = None if dice.random() < 0.15 else f"ReplicaSet/{name}-{each}"
+            objects.append(pod(f"p{number}-{each}", on=name, owner=owner, requests=asks))
+    for each in range(dice.choice([1, 2, 3])):
+        big = waits(dice.choice(["2", "2500m", "3"]))
+        objects.append(replace(big, name=f"big{each}", uid=f"big{each}"))
+    return objects
+
+
+def test_what_moves_first_leaves_its_node_for_good() -> None:
+    """The node with the place has the taint, or its scores would bring the replacement back."""
+    for seed in range(60):
+        for made in preview(*drawn(seed)).made_rooms:
+            assert made.bound_in_seconds is not None, (seed, made)
