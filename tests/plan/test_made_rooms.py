@@ -77,7 +77,8 @@ def test_a_move_of_a_second_node_comes_before_the_one_for_which_it_makes_a_place
 
 def drawn(seed: int) -> list[Any]:
     """Return a small cluster whose nodes are nearly full, and up to three pods that wait."""
-    dice, objects = Random(seed), list[Any]()
+    dice = Random(seed)
+    objects: list[Any] = []  # of any kind
     for number in range(dice.randint(3, 8)):
         name, memory = f"n{number}", dice.choice([4, 8])
         has = {"cpu": "4", "memory": f"{memory}Gi", "pods": "20"}
