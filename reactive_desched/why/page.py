@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-import anyio
-import anyio.lowlevel
-
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
+from reactive_desched.controller.slices import in_slices
 from reactive_desched.why.question import Answer, Question, answer
 
 
@@ -19,8 +17,4 @@ async def explain(
     """
     question = Question.parse(query)
     findings = await description.findings()
-    for found in answer(controller, question, findings, description.moment):
-        if found is not None:
-            return found
-        await anyio.lowlevel.checkpoint()
-    raise AssertionError("a question has an answer, or raises")
+    return await in_slices(answer(controller, question, findings, description.moment))

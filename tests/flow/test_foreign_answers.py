@@ -18,6 +18,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.question import NodeExplanation, Question, answer
@@ -154,7 +155,7 @@ async def test_nodes_are_explained_though_a_plugin_has_no_tables() -> None:
         await anyio.sleep(1)
         clocks = ClockPair(anyio.current_time(), 0)
         question = Question(node="n2")
-        *_, explained = answer(flow.controller, question, (), lambda: clocks)
+        explained = at_once(answer(flow.controller, question, (), lambda: clocks))
         nodes = await overview(flow.controller, {})
 
     assert isinstance(explained, NodeExplanation)
