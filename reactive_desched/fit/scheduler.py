@@ -169,7 +169,7 @@ class SchedulerNodeFit(EvictionParticipant):
             best = scores.best(pod, fitting)
         return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
 
-    def fits_by_room_of(self, pod: Pod, targets: Targets, left: Iterable[Pod]) -> bool:
+    def fits_by_room_of(self, pod: Pod, targets: Targets, left: Collection[Pod]) -> bool:
         """Say whether a target fits a pod now, and none would beside pods that have left it.
 
         These are taken to be replaced on the same nodes, as far as they have a controller.
@@ -177,19 +177,20 @@ class SchedulerNodeFit(EvictionParticipant):
         self._sync_nodes()
         among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
         with self._new_labels_in_steps():
-            if not self._filters.fitting(pod, among):
-                return False
-        reservations, reserved = self._nodes.reservations, list[Pod]()
-        for each in left:
-            if each.uid not in reservations:
+            fitting = self._filters.fitting(pod, among)
+        if not fitting or fitting & ~self._nodes.named({each.node for each in left}):
+            return False
+        reservations = self._nodes.reservations
+        coming_back = [each for each in left if each.uid not in reservations]
+        try:
+            for each in coming_back:
                 reservations.reserve(each, each.node, self._clock())
-                reserved.append(each)
-        for _ in self._steps_of_sync():
-            pass
-        fitting = self._filters.fitting(pod, among)
-        for each in reserved:
-            reservations.release(each.uid)
-        return not fitting
+            for _ in self._steps_of_sync():
+                pass
+            return not self._filters.fitting(pod, fitting)
+        finally:
+            for each in coming_back:
+                reservations.release(each.uid)
 
     def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
         """Return why a pod does not fit in the place of its placeholder; empty where it does."""

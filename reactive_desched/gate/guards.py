@@ -147,45 +147,45 @@ SCORED_ELSEWHERE: Final = GateReason(
 
 
 _TOO_NEW: Final = "the cause is new, and may pass by itself"
-_ROOM_TOO_NEW: Final = "the room on better nodes is new, and the pods that left may come back"
 MAX_LEFT: Final = 100
 """So many pods that left a moment ago are taken to come back; more are looked at no further."""
 
 
 def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods while what is wrong with their place is so recent that it may pass by itself.
-
-    The same holds of room on better nodes, unless another one has some.
-    """
-    wakes: tuple[WakeOn, ...] = ()
-    wait_s, message = finding.counts_from_s - inputs.view.now_s, _TOO_NEW
+    """Hold pods while what is wrong with their place is so recent that it may pass by itself."""
+    wait_s = finding.counts_from_s - inputs.view.now_s
     if wait_s <= 0:
-        wait_s, message, wakes = _room_wait_s(finding, inputs), _ROOM_TOO_NEW, (WakeOnAnyNode(),)
-    if wait_s <= 0:
-        return None
+        return _new_room(finding, inputs)
     return Hold(
         CHANGED_TOO_RECENTLY,
-        message,
-        wakes,
-        wait_s,
+        _TOO_NEW,
+        wait_s=wait_s,
         ends="; if it does not, the pod may leave",
         scope_exhausted="node" if finding.relieves_node else "",
     )
 
 
-def _room_wait_s(finding: Finding, inputs: GuardInputs) -> float:
-    """Return for how long the room of pods that left must last for a pod that prefers it.
+def _new_room(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that would take, for a better place or balance, room that other pods just left.
 
-    Where it has to leave its node anyway, the room is taken at once.
+    A pod that has to leave its node takes it at once, and so does a set, whose moves make room for
+    one another.
     """
     lasts_s = inputs.settings.standing_times.node_use_s
-    if not (finding.by_score and lasts_s) or finding.targets is None or inputs.node_fit is None:
-        return 0.0
+    is_wish = (finding.by_score or finding.relieves_node) and finding.move_set is None
+    if not (is_wish and lasts_s) or finding.targets is None or inputs.node_fit is None:
+        return None
     left = list(islice(inputs.view.left_lately(lasts_s), MAX_LEFT))
     pods = [pod for _, pod in left]
     if not pods or not inputs.node_fit.fits_by_room_of(finding.pod, finding.targets, pods):
-        return 0.0
-    return lasts_s - left[0][0]
+        return None
+    return Hold(
+        CHANGED_TOO_RECENTLY,
+        "the room on other nodes is new, and the pods that left may come back",
+        (WakeOnAnyNode(),),
+        lasts_s - left[0][0],
+        ends="; if they do not, the pod may leave",
+    )
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:

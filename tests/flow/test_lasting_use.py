@@ -265,3 +265,43 @@ def test_room_elsewhere_is_taken_at_once_while_a_pod_is_away() -> None:
     world.nodes("new", labels={"disk": "ssd"})
 
     assert len(descheduler.run(10).evicted) == 1
+
+
+# --- room for balance ---
+
+
+def full_node(world: SimulatedCluster, node: str, cpu: str) -> None:
+    world.stateful_set("db", 1, cpu=cpu, nodeSelector={"kubernetes.io/hostname": node})
+
+
+def away_for(seconds: float, world: SimulatedCluster, plugin: Any) -> tuple[str, list[str]]:
+    """Let the pod of db be away; return its node in the end, and who left."""
+    descheduler = run(world, plugin)
+    assert descheduler.evicted == []
+    world.edit("statefulsets", "db", replicas=0)
+    descheduler.run(seconds)
+    world.edit("statefulsets", "db", replicas=1)
+    return world.nodes_of_pods("db")["db-0"], descheduler.run(300).evicted
+
+
+def overfull() -> SimulatedCluster:
+    world = cluster(n1=["1", "1", "1", "900m"], n2=[])
+    full_node(world, "n2", "3500m")
+    return world.advance(600)
+
+
+def underfull() -> SimulatedCluster:
+    world = cluster(MOST_ALLOCATED, n1=["1"], n2=["2"])
+    full_node(world, "n2", "1500m")
+    return world.advance(600)
+
+
+@pytest.mark.parametrize(("world", "plugin"), [(overfull, low), (underfull, high)])
+def test_balancing_takes_no_room_of_a_pod_that_is_soon_back(world: Any, plugin: Any) -> None:
+    assert away_for(20, world(), plugin()) == ("n2", [])
+
+
+@pytest.mark.parametrize(("world", "plugin"), [(overfull, low), (underfull, high)])
+def test_balancing_takes_room_that_lasts(world: Any, plugin: Any) -> None:
+    _, evicted = away_for(LASTS_S + 30, world(), plugin())
+    assert evicted

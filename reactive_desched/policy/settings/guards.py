@@ -109,7 +109,7 @@ class StandingTimeSettings(Section):
         description="How long the pods of a node must request so much, or so little, before "
         "LowNodeUtilization or HighNodeUtilization moves pods away from it: a pod of a Job is "
         "often gone by then, or the next one there. So long room must last that a pod left, before "
-        "another one moves there because it prefers that node. At most 5m.",
+        "another one moves there that prefers the node, or for balance. At most 5m.",
     )
 
 
