@@ -46,6 +46,7 @@ _CROWDED: Final = frozenset({"RemovePodsViolatingInterPodAntiAffinity"})
 """The plugins by which a small generated cluster has more pods on a node than is allowed."""
 
 _MAX_BYTES: Final = 2**33
+_AHEAD_S: Final = BEGAN.wall_s - BEGAN.monotonic_s
 _FOUND_AT_ONCE: Final = 1_000
 _STEP: Final = 7919
 """Prime, so that successive changes touch far-apart pods."""
@@ -99,7 +100,7 @@ class _Recording:
             condition_transitions=(int(at.wall_s), *before.condition_transitions[1:]),
             resource_version=next(self._versions),
         )
-        self._rows.modify_pod(at.monotonic_s, at.wall_s, before, each.pod)
+        self._rows.modify_pod(at.monotonic_s, _AHEAD_S, before, each.pod)
         if passed_s - self._flushed_s >= FLUSH_S:
             self._flushed_s = passed_s
             self._flush()
@@ -123,7 +124,7 @@ class _Recording:
             rows.add(ObjectFound(at, resource, obj))
             if number % _FOUND_AT_ONCE == 0:
                 rows.encode()
-                if rows.length >= FRAME_BYTES:
+                if len(rows) >= FRAME_BYTES:
                     self._flush()
         rows.add(PictureEnded(at, {NODES: len(self._nodes), PODS: len(self._pods)}))
         self._flush()

@@ -1,14 +1,16 @@
 """Records what the cluster state is given, beside it: nothing waits for the recording.
 
-A follower of the state makes a row of each change at once, in some microseconds, and a thread
-compresses and writes them. Where that falls behind, or the disk takes nothing, the recording is
-interrupted, and begins again with a picture some time later.
+A follower of the state notes each change; a task turns notes into rows, in slices of the event loop
+of half a millisecond, and a thread compresses and writes them. Where that falls behind, or the disk
+takes nothing, the recording is interrupted, and begins again with a picture some time later.
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,8 +52,8 @@ INTERRUPTIONS = counter(
 BYTES = gauge("recording_bytes", "Size of the recording on disk.")
 HEALTHY = gauge("recording_healthy", "1 while what the controller sees is recorded.")
 
-MAX_WAITING_BYTES: Final = 2**23
-"""So long are the rows that wait for the disk; with more the recording is interrupted."""
+MAX_NOTES: Final = 50_000
+"""So many changes wait to be turned into rows; with more the recording is interrupted."""
 FRAME_BYTES: Final = 2**18
 """A frame is written when its rows are so long, or `FLUSH_S` after its first."""
 FLUSH_S: Final = 5.0
@@ -62,10 +64,14 @@ QUIET_S: Final = 30.0
 
 _SLICE_S: Final = 0.0005
 _PAUSE_S: Final = 0.005
+_SHORT_PAUSE_S: Final = 0.001
+_BEHIND: Final = 2_000
+"""With more changes that wait the pauses between slices are short: before they are too many."""
 _TICK_S: Final = 0.25
 _IDLE_S: Final = 2.0
-"""So often what holds besides the objects is looked at where nothing happens."""
-_OBJECTS_PER_LOOK: Final = 16
+"""So often what holds besides the objects is looked at where nothing is noted."""
+_NOTES_PER_LOOK: Final = 16
+_CLOCK_ERROR_S: Final = 0.001
 
 _ADDED, _MODIFIED, _DELETED = 1, 2, 3
 
@@ -147,14 +153,14 @@ class ClusterRecorder:
         self._cluster = cluster
         self._file = SegmentFile(folder, bounds.max_bytes, bounds.max_age_s)
         self._run_blocking = run_blocking or _DiskWorker()
-        self._changed: anyio.Event | None = (
-            None  # set by what is recorded, while `run` waits for that
-        )
+        self._notes: deque[_Note] = deque()
+        self._first_note: anyio.Event | None = None  # set by a note, while `run` waits for one
+        self._denied: set[str] = set()  # as of the last note that was written
         self._rows = RowWriter()
-        self._began = NO_TIME  # the segment of the rows
+        self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
         self._following: ExitStack | None = None
         self._is_first_picture = False
-        self._failure: Exception | None = None  # for which nothing more is recorded
+        self._has_overflowed = False
         self._has_picture = False  # the segment has every object that the state has
         self._stood: dict[tuple[type[Item], str], Item] = {}
         self.fault = "it has not begun"
@@ -176,71 +182,50 @@ class ClusterRecorder:
 
     def note(self, make: Callable[[Instant], Item]) -> None:
         """Record an item that is seen now."""
-        if self._following is not None and self._failure is None:
-            try:
-                item = make(self._now())
-                self._write_item(item, stands=isinstance(item, STANDING))
-            except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
-                self._failure = error
-            if self._changed is not None:
-                self._changed.set()
+        if self._following is None:
+            return
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append((self._moment(), None, make))
+        else:
+            self._has_overflowed = True
+        if self._first_note is not None:
+            self._first_note.set()
 
     def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
-        """Record a change of the state: this is on the way of each change.
-
-        A row is made at once, while the processor has both objects at hand: later that takes half
-        as long again.
-        """
-        if self._failure is None:
-            seen_s, wall_s = self._moment()
-            try:
-                if self._has_picture and type(new) is Pod and type(old) is Pod:  # nearly all
-                    self.recorded += self._rows.modify_pod(seen_s, wall_s, old, new)
-                else:
-                    self._write_change(Instant(wall_s, seen_s), old, new)
-            except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
-                self._failure = error
-            if self._changed is not None:
-                self._changed.set()
-            if self._rows.length > MAX_WAITING_BYTES:
-                self._failure = _Interrupted("changes come faster than they are recorded")
+        """Note a change of the state: this is on the way of each change."""
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append((self._moment(), old, new))
+        else:
+            self._has_overflowed = True
+        if self._first_note is not None:
+            self._first_note.set()
         return ()
 
     def _note_denial(self, resource: str, is_denied: bool) -> None:  # noqa: FBT001 -- it is called by the place of its arguments
         self.note(partial(ResourceDenied, resource=resource, is_denied=is_denied))
 
     def begin(self) -> None:
-        """Record from now on what changes; `run` writes it.
+        """Note from now on what changes; `run` writes it.
 
-        The picture begins now: it has what holds besides the objects as it is before all that
-        changes.
+        What holds besides the objects is noted as it is now, before all that changes.
         """
         if self._following is None:
-            self._failure = None
+            self._notes.clear()
+            self._has_overflowed = False
             self._following = ExitStack()
             self._following.enter_context(self._state.followed_by(self._follow))
             self._following.enter_context(self._state.denials_followed_by(self._note_denial))
-            try:
-                self._begin_picture(is_continued=False)
-            except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
-                self._failure = error
+            self._denied = set(self._state.unreadable())
+            for item in self._standing(NO_TIME):
+                self.note(partial(_with_time, item))
 
-    def _begin_picture(self, *, is_continued: bool) -> None:
-        """Begin the rows of a segment: with what holds besides the objects."""
-        self._rows, self._began = RowWriter(), self._now()
-        self._is_first_picture, self._has_picture = not is_continued, False
-        denied = tuple(sorted(self._state.unreadable()))
-        name, uid = self._cluster.name, self._cluster.uid
-        begun = PictureBegun(self._began, __version__, name, uid, denied, is_continued=is_continued)
-        self._rows.add(begun)
-        self._stood.clear()
-        self._write_standing()
-
-    def _stop_following(self) -> None:
-        """Record nothing more."""
+    def _end(self) -> None:
+        """Note nothing more."""
         following, self._following = self._following, None
         if following is not None:
             following.close()
+        self._notes.clear()
+        self._rows = RowWriter()
 
     async def run(self) -> None:
         """Record until cancelled; what the disk does not take in time is left out."""
@@ -252,7 +237,7 @@ class ClusterRecorder:
                 self._log.warning("the recording is interrupted", message=reason)
                 await anyio.sleep(RETRY_S)
         finally:
-            self._stop_following()
+            self._end()
             self.fault = "it has ended"
             with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(OSError):
                 await self._run_blocking(self._file.close)
@@ -272,14 +257,14 @@ class ClusterRecorder:
             return str(error)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(Exception):
+                self._write_notes(inf)
                 self._write_standing()
                 await self._write_end(STOPPED)
             raise
         except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
             return f"{type(error).__name__}: {error}"
         finally:
-            self._stop_following()
-            self._rows = RowWriter()
+            self._end()
 
     async def _write_end(self, reason: str) -> None:
         """Write that the recording ends here, if the disk takes it.
@@ -287,7 +272,6 @@ class ClusterRecorder:
         It has a frame of its own, whose time shows that the time of day was set in the one before.
         A disk that did not even open a segment has none to take it.
         """
-        self._stop_following()
         if not self._file.is_open:
             return
         with suppress(OSError, _Interrupted):
@@ -296,44 +280,36 @@ class ClusterRecorder:
             await self._flush()
 
     async def _record_segment(self, *, is_continued: bool) -> None:
-        """Write a picture, and then what changes, until the segment is long enough."""
-        last = None
+        """Write a picture, and then what changes, until the segment is long enough.
+
+        What was noted before the first picture is a part of it.
+        """
         if is_continued:
-            last = self._rows.take()
-            self._begin_picture(is_continued=True)
-        else:
-            self._raise_failure()
+            await self._drain()
+        await self._flush()
+        self._rows = RowWriter()
+        at = self._notes_begin()
+        if not is_continued:
             await self._in_thread(self._refuse_other_cluster)
-        began = self._began
-        await self._in_thread(partial(self._begin_file, last, began, is_continued=is_continued))
-        await self._write_picture()
+        await self._in_thread(partial(self._file.begin, at, is_continued=is_continued))
+        self._is_first_picture = not is_continued
+        await self._write_picture(at, is_continued=is_continued)
+        self._is_first_picture = False
         if self.fault:
             self.fault = ""
             self._log.info("what the controller sees is recorded", folder=str(self._folder))
-        written, flushed = 0, self._clock()
+        began, written, flushed = self._clock(), 0, self._clock()
         while written < self._bounds.segment_bytes:
-            await self._wait_for_change()
+            await self._wait_for_notes()
+            written += await self._drain()
             self._write_standing()
             now = self._clock()
             has_rows = self._rows.at is not None
-            if self._rows.length >= FRAME_BYTES or now - flushed >= (
-                FLUSH_S if has_rows else QUIET_S
-            ):
+            if now - flushed >= (FLUSH_S if has_rows else QUIET_S):
                 written += await self._flush(writes_time=True)
                 flushed = now
-            if now - began.monotonic_s >= self._bounds.segment_age_s:
+            if now - began >= self._bounds.segment_age_s:
                 return
-
-    def _begin_file(
-        self, last: tuple[Instant, bytes] | None, at: Instant, *, is_continued: bool
-    ) -> None:
-        """Write what is left of the segment before, and begin the next one, in one step.
-
-        The rows that wait are of that next one already: they must not come into the one before.
-        """
-        if last is not None:
-            self._file.write(*last)
-        self._file.begin(at, is_continued=is_continued)
 
     def _refuse_other_cluster(self) -> None:
         """Raise OSError where the folder has the recording of another cluster."""
@@ -345,20 +321,39 @@ class ClusterRecorder:
                 f" is {mine.name} ({mine.uid}): set `recording.directory` to a folder of its own",
             )
 
-    async def _write_picture(self) -> None:
+    async def _write_picture(self, at: Instant, *, is_continued: bool) -> None:
         """Write every object, in slices; what changes meanwhile is written where it happens."""
+        self._has_picture = False
+        rows = self._rows
+        begun = PictureBegun(
+            at,
+            __version__,
+            self._cluster.name,
+            self._cluster.uid,
+            tuple(sorted(self._denied)),
+            is_continued=is_continued,
+        )
+        rows.add(begun)
+        self._stood.clear()
+        if is_continued:
+            self._write_standing()
+        await self._drain()  # what was noted before the picture was begun, or holds at the first
+        self._write_standing()
         counts = dict.fromkeys(WATCHED_KINDS, 0)
         for sample in list(self._state.store(NodeUsage)):
-            self._rows.add(UsageMeasured(self._now(), sample))
+            rows.add(UsageMeasured(self._now(), sample))
         await self._end_slice()
         for resource in WATCHED_KINDS:
             keys = chain.from_iterable(self._state.key_batches(resource))
-            while found := self._write_objects(resource, keys):
+            while True:
+                await self._drain()  # they come before what is found now
+                if not (found := self._write_objects(resource, keys)):
+                    break
                 counts[resource] += found
                 await self._end_slice()
-        found_of = {name: each for name, each in counts.items() if each}
-        self._rows.add(PictureEnded(self._now(), found_of))
-        self._is_first_picture, self._has_picture = False, True
+        await self._drain()
+        self._has_picture = True
+        rows.add(PictureEnded(self._now(), {name: each for name, each in counts.items() if each}))
         await self._flush()
 
     def _write_objects(self, resource: str, keys: Iterator[str]) -> int:
@@ -372,7 +367,7 @@ class ClusterRecorder:
                 add(now, resource, 0, obj)
                 if isinstance(obj, Node):
                     self._write_times(now, obj.name)
-            if count % _OBJECTS_PER_LOOK == 0 and clock() >= ends:
+            if count % _NOTES_PER_LOOK == 0 and clock() >= ends:
                 break
         self._rows.encode()
         return count
@@ -402,33 +397,66 @@ class ClusterRecorder:
         pods = [(pod.namespace, pod.name) for pod in info.active.values()]
         return () if pods == sorted(pods) else tuple(info.active)
 
-    async def _wait_for_change(self) -> None:
-        """Wait for a change, `_IDLE_S` at most, and then for those that come shortly after it."""
-        self._changed = anyio.Event()
-        with anyio.move_on_after(_IDLE_S):
-            await self._changed.wait()
-        self._changed = None
+    async def _wait_for_notes(self) -> None:
+        """Wait for a note, but `_IDLE_S` at most, and then for those that come shortly after it."""
+        if not self._notes:
+            self._first_note = anyio.Event()
+            with anyio.move_on_after(_IDLE_S):
+                await self._first_note.wait()
+            self._first_note = None
         await anyio.sleep(_TICK_S)
-        self._raise_failure()
 
-    async def _end_slice(self) -> None:
-        """Let others run; write the rows where there are many."""
-        self._raise_failure()
-        if self._rows.length >= FRAME_BYTES:
-            await self._flush()
-        else:
-            await anyio.sleep(_PAUSE_S)
+    async def _drain(self) -> int:
+        """Turn the notes into rows, in slices; return how many bytes were written meanwhile."""
+        written = 0
+        while self._notes:
+            self._write_notes(self._clock() + _SLICE_S)
+            written += await self._end_slice()
+        return written
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    async def _end_slice(self) -> int:
+        """Let others run; return how many bytes were written meanwhile."""
+        if self._has_overflowed:
+            raise _Interrupted("changes come faster than they are recorded")
+        if len(self._rows) >= FRAME_BYTES:
+            return await self._flush()
+        is_behind = len(self._notes) > _BEHIND
+        await anyio.sleep(_SHORT_PAUSE_S if is_behind else _PAUSE_S)
+        return 0
 
-    def _write_change(self, at: Instant, old: Any, new: Any) -> None:
+    def _write_notes(self, ends: float) -> None:
+        """Turn notes into rows until the slice ends, in monotonic seconds."""
+        notes, rows = self._notes, self._rows
+        ahead_s, modify_pod, recorded = self._offset_s, rows.modify_pod, 0
+        is_row = self._has_picture  # whether a change of a pod is a row, and no whole pod
+        for number in range(1, len(notes) + 1):
+            (seen_s, wall_s), old, new = notes.popleft()
+            if not -_CLOCK_ERROR_S < wall_s - seen_s - ahead_s < _CLOCK_ERROR_S:
+                ahead_s = wall_s - seen_s  # the time of day was set, or this is the beginning
+            if is_row and type(new) is Pod and type(old) is Pod:  # nearly all of them
+                recorded += modify_pod(seen_s, ahead_s, old, new)
+            else:
+                self._write_note(rows, Instant(seen_s + ahead_s, seen_s), old, new)
+            if number % _NOTES_PER_LOOK == 0 and self._clock() >= ends:
+                break
+        self._offset_s = ahead_s
+        self.recorded += recorded
+        rows.encode()
+
+    def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
+        if old is None and callable(new):
+            item = new(at)
+            if isinstance(item, ResourceDenied):
+                if item.is_denied:
+                    self._denied.add(item.resource)
+                else:
+                    self._denied.discard(item.resource)
+            self._write_item(item, stands=isinstance(item, STANDING))
+            return
         old, new = _plain(old), _plain(new)
         obj = old if new is None else new
         if obj is None or (old is not None and new is not None and _is_same(old, new)):
             return
-        rows = self._rows
         self.recorded += 1
         if isinstance(obj, NodeUsage) and not isinstance(obj, NodeMetric):
             rows.add(UsageMeasured(at, obj, is_gone=new is None))
@@ -445,6 +473,7 @@ class ClusterRecorder:
         at = self._now()
         for item in self._standing(at):
             self._write_item(item, stands=True)
+        self._rows.encode()
 
     def _write_item(self, item: Item, *, stands: bool = False) -> None:
         """Write an item; one that stands is left out where the last of its kind said the same."""
@@ -456,6 +485,14 @@ class ClusterRecorder:
             self._stood[key] = timeless
         self._rows.add(item)
         self.recorded += 1
+
+    def _notes_begin(self) -> Instant:
+        """Return when what is not written yet begins."""
+        now = self._now()
+        if not self._notes:
+            return now
+        seen_s, wall_s = self._notes[0][0]
+        return Instant(wall_s, seen_s)
 
     def _now(self) -> Instant:
         seen_s, wall_s = self._moment()
@@ -505,9 +542,16 @@ class ClusterRecorder:
         return outcomes[0]
 
 
+def _with_time(item: Item, at: Instant) -> Item:
+    return replace(item, at=at)
+
+
 _LOOK_S: Final = 1.0
 _SLOW_DISK_LOOKS: Final = 20
 _LAST_WRITE_S: Final = 2.0
+
+_Note = tuple[Moment, Any, Any]
+"""When a change was seen, and what was there before and after it."""
 
 
 def _plain(obj: Any) -> Any:  # an object of any kind; a Node comes with its eligibility

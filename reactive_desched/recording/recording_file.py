@@ -90,7 +90,7 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         written.count(item)
         if written.items % _STEP == 0:
             rows.encode()
-            if rows.length >= FRAME_BYTES:
+            if len(rows) >= FRAME_BYTES:
                 checksum = flush()
     flush()
     if not written.items:

@@ -255,9 +255,6 @@ class _WorkRow(Struct, frozen=True, gc=False, array_like=True, tag=6):
 
 _Row = tuple[object, ...]
 
-_ROWS_AT_ONCE: Final = 64
-"""So many rows become bytes at a time: short ones in well under a tenth of a millisecond."""
-
 
 class RowWriter:
     """Writes the items of one segment as rows; `take` returns those since it was called before."""
@@ -272,8 +269,11 @@ class RowWriter:
         self._count = 0
         self._ahead_s = 0.0  # what the time of day is ahead of monotonic seconds
         self.at: Instant | None = None
-        self.length = 0  # the bytes of rows that were not taken, but for those of the last few rows
         self._version = 0
+
+    def __len__(self) -> int:
+        """Count the bytes of rows that were not taken, but for those of the last step."""
+        return len(self._encoded)
 
     def add(self, item: Item, old: ClusterObject | None = None) -> None:
         """Write one item; `old` is the pod of a change as the segment has it already."""
@@ -284,18 +284,18 @@ class RowWriter:
                 self.add_object(at, resource, _VERB_NUMBERS[verb], obj, old)
             case UsageMeasured(at=at, sample=sample):
                 state = "gone" if item.is_gone else ""
-                self._append((3, self._after(at), _MEASURED, sample, state))
+                self._rows.append((3, self._after(at), _MEASURED, sample, state))
             case Worked(at=at, interrupted_after=asked):
                 self.add_work(at, asked)
             case EvictionAnswered(at=at, response=answer) | PodLookedUp(at=at, lookup=answer):
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
                 name = type(answer).__name__
-                self._append((3, self._after(at), type(item).__name__, fields, name))
+                self._rows.append((3, self._after(at), type(item).__name__, fields, name))
             case _:
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
-                self._append((3, self._after(item.at), type(item).__name__, fields))
+                self._rows.append((3, self._after(item.at), type(item).__name__, fields))
 
     def add_object(
         self,
@@ -311,14 +311,11 @@ class RowWriter:
         """
         after = self._after(at)
         if resource != PODS:
-            self._append((2, after, verb, resource, obj))
+            self._rows.append((2, after, verb, resource, obj))
             return
         pod: Pod = obj
         if old is not None and (old.uid, old.name) == (pod.uid, pod.name):
-            mask, values = self._differences(old, pod)
-            versions, self._version = pod.resource_version - self._version, pod.resource_version
-            change: _Row = (5, after, verb, _packed(pod.uid), versions, mask, values)
-            self._append(change if mask else change[:5])
+            self._add_change(after, verb, pod, *self._differences(old, pod))
             return
         self._version = pod.resource_version
         part = self._part
@@ -345,19 +342,19 @@ class RowWriter:
             pod.generation,
             pod.made_claims,
         )
-        self._append(row)
+        self._rows.append(row)
 
     def add_work(self, at: Instant, interrupted_after: int) -> None:
         """Write that the controller evaluated what was due."""
         after = self._after(at)
-        self._append((6, after, interrupted_after) if interrupted_after else (6, after))
+        self._rows.append((6, after, interrupted_after) if interrupted_after else (6, after))
 
-    def modify_pod(self, monotonic_s: float, wall_s: float, old: Pod, new: Pod) -> bool:
+    def modify_pod(self, monotonic_s: float, ahead_s: float, old: Pod, new: Pod) -> bool:
         """Write a change of a pod that the segment has, and say whether it is one.
 
-        One that differs in nothing but its version is none. Each change of a pod comes here, and
-        nearly all are of its status alone: each field by its name takes a fifth of the time of a
-        loop.
+        It was seen at `monotonic_s`, and the time of day was `ahead_s` more. One that differs in
+        nothing but its version is none. Each change of a pod comes here, and nearly all are of its
+        status alone: each field by its name takes a fifth of the time of a loop.
         """
         if (
             new.node is old.node
@@ -373,31 +370,24 @@ class RowWriter:
             and new.generation == old.generation
             and new.made_claims == old.made_claims
         ):
-            mask: int = 0
-            values: Sequence[object] = ()
+            mask, values = 0, list[object]()
             status, times = new.status, new.condition_transitions
             if status is not old.status and status != old.status:
-                number = self._numbers.get(id(status))
+                values.append(self._part(_STATUS, status))
                 mask = _STATUS_BIT
-                values = (self._part(_STATUS, status) if number is None else number,)
             if times != old.condition_transitions:
+                values.append(times)
                 mask |= _TIMES_BIT
-                values = (*values, times)
         else:
             mask, values = self._differences(old, new)
         if not mask:
             return False
-        began, ahead_s = self.at, wall_s - monotonic_s
+        began = self.at
         if began is None or not -_CLOCK_ERROR_S <= ahead_s - self._ahead_s <= _CLOCK_ERROR_S:
-            after = self._after(Instant(wall_s, monotonic_s))
+            after = self._after(Instant(monotonic_s + ahead_s, monotonic_s))
         else:
             after = round((monotonic_s - began.monotonic_s) * 1e6)
-        version = new.resource_version
-        versions, self._version = version - self._version, version
-        rows = self._rows
-        rows.append((5, after, _MODIFIED, _packed(new.uid), versions, mask, values))
-        if len(rows) >= _ROWS_AT_ONCE:
-            self.encode()
+        self._add_change(after, _MODIFIED, new, mask, values)
         return True
 
     def _differences(self, old: Pod, new: Pod) -> tuple[int, list[object]]:
@@ -411,12 +401,14 @@ class RowWriter:
                 values.append(value if kind is None else self._part(kind, value))
         return mask, values
 
-    def _append(self, row: _Row) -> None:
-        """Add a row; turn rows into bytes where there are many: nothing waits long for that."""
-        rows = self._rows
-        rows.append(row)
-        if len(rows) >= _ROWS_AT_ONCE:
-            self.encode()
+    def _add_change(
+        self, after: int, verb: int, pod: Pod, mask: int, values: Sequence[object]
+    ) -> None:
+        """Write which fields of a pod differ from what the segment has."""
+        version = pod.resource_version
+        versions, self._version = version - self._version, version
+        row = (5, after, verb, _packed(pod.uid), versions, mask, values)
+        self._rows.append(row if mask else row[:5])
 
     def _after(self, at: Instant) -> int:
         ahead_s = at.wall_s - at.monotonic_s
@@ -442,13 +434,12 @@ class RowWriter:
         return number
 
     def encode(self) -> None:
-        """Turn what was added into bytes."""
+        """Turn what was added into bytes: the step that a slice of the event loop ends with."""
         if rows := self._rows:
             encoded = self._encode(rows)
             count = len(rows)
             self._encoded += encoded[1 if count < 2**4 else 3 if count < 2**16 else 5 :]
             self._count += count
-            self.length = len(self._encoded)
             self._rows = []
 
     def take(self) -> tuple[Instant, bytes] | None:
@@ -458,7 +449,7 @@ class RowWriter:
         if not self._count or at is None:
             return None
         taken = b"\xdd" + self._count.to_bytes(4, "big") + self._encoded
-        self._encoded, self._count, self.length, self.at = bytearray(), 0, 0, None
+        self._encoded, self._count, self.at = bytearray(), 0, None
         return at, taken
 
 

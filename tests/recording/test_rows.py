@@ -327,9 +327,10 @@ def test_a_change_that_comes_beside_others_is_read_as_it_was_written(
     found = [ObjectFound(AT, "pods", pod) for pod in (POD, began)]
     for item in found:
         writer.add(item)
+    ahead_s = AT.wall_s - AT.monotonic_s
 
-    assert writer.modify_pod(AT.monotonic_s + 1, AT.wall_s + 1, POD, new)
-    assert writer.modify_pod(AT.monotonic_s + 2, AT.wall_s + 2, began, other)
+    assert writer.modify_pod(AT.monotonic_s + 1, ahead_s, POD, new)
+    assert writer.modify_pod(AT.monotonic_s + 2, ahead_s, began, other)
 
     assert read_back(writer, reader) == [
         *found,
