@@ -181,7 +181,7 @@ class _Room(Struct):
     """A set that makes room, as it began, and when the last of its pods was let go.
 
     `namespace` is that of the pod that waits; `left` are the pods that were let go, of `most`, also
-    by the sets before this one, whose room was lost.
+    by the sets before this one, whose room was lost; these were `left_before`.
     """
 
     moved: MoveSet
@@ -189,6 +189,12 @@ class _Room(Struct):
     namespace: str
     most: int
     left: int = 0
+    left_before: int = 0
+
+    @property
+    def has_moved(self) -> bool:
+        """Say whether one of its pods was let go."""
+        return self.left > self.left_before
 
 
 class _Rest(Struct, frozen=True):
@@ -594,7 +600,7 @@ class MoveSets:
         self._ready.pop(moved.key, None)
         before = self._rooms.get(moved.key)
         left, most = (0, moved.most) if before is None else (before.left, before.most)
-        self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved), most, left)
+        self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved), most, left, left)
 
     def _is_nominated(self, moved: MoveSet) -> bool:
         """Say whether every pod that waits is nominated for its node, or bound."""
@@ -671,7 +677,7 @@ class MoveSets:
             others = [each.moved for each in self._begun.values()]
             return next((each for each in others if each.key != moved.key), None)
         room = self._rooms.get(moved.key)
-        if room is not None and not self._is_lost(room, moved, now):
+        if room is not None and room.has_moved and not self._is_lost(room, moved, now):
             return room.moved  # its pods are others now: it began with no more than may move
         others = [MoveSet(name, ()) for name in self._under_way()]
         others += (*self.rooms(now), *self.ready(now))

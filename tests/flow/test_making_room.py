@@ -577,6 +577,22 @@ async def test_all_pods_of_a_gang_are_nominated_before_the_first_pod_leaves() ->
     assert sorted(controller.evicted_names) == ["m1", "m2"]
 
 
+async def test_a_pod_of_a_gang_that_is_declared_late_gets_room_with_the_others() -> None:
+    """The set for the first has begun by then, and none of its pods has left."""
+    controller = MakingRoom()
+    controller.hold_nominations_of("g0")
+    controller.sync_and_resume(*THREE, *OF_GANG, member(0))
+    async with controller.following():
+        [(_, name)] = set(controller.writes)
+        controller.hold_nominations_of()
+        controller.nominate("g0", name)
+        controller.deliver(member(1))
+        await anyio.sleep(15)
+
+    assert sorted(controller.evicted_names) == ["m1", "m2"]
+    assert {each for each, _ in controller.writes} == {"g0", "g1"}
+
+
 async def test_for_a_gang_of_which_one_pod_has_no_room_none_is_nominated() -> None:
     controller = MakingRoom()
     controller.sync_and_resume(*THREE, *OF_GANG, *map(member, range(3)))
