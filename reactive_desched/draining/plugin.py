@@ -333,10 +333,10 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 break
             used, pods = room.begin(use)
             yield YieldPoint()
-            allowed = room.allowed_on(use)
-            source = _Source(use, allowed, used, pods, [], set(), room.recent_changes(use))
+            source = _Source(use, room.allowed_on(use), used, pods, [], set())
             if not self.gives_more(used, source.allowed):
                 continue
+            source.recent = room.recent_changes(use)
             movable = self._movable(source, view, room)
             if (yield from self._propose(source, movable, view, room)) == "cluster":
                 return []
