@@ -214,6 +214,15 @@ def _is_plain(value: str) -> bool:
     return says_no(value) or is_number or (opt_out is not None and not opt_out.is_malformed)
 
 
+def one_of(*known: str) -> Rule:
+    """Return what keeps these words, and replaces any other: no API server refuses one there."""
+
+    def rule(to: _Renaming, value: str | None) -> str | None:
+        return value if not value or value in known else to.texts.text(value)
+
+    return rule
+
+
 def answer(_: _Renaming, value: str | None) -> str | None:
     """Keep of an answer to proposals what rules read, and leave out why it was given."""
     from reactive_desched.model.approvals import parse_answer
@@ -506,7 +515,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     },
     objects.Annotations: {
         **dict.fromkeys(objects.Annotations.__struct_fields__, annotation),
-        "config_source": keep,  # the kubelet writes it: api, file or http
+        "config_source": one_of("api", "file", "http"),  # as the kubelet writes it
         "job_index_failures": keep,
         "groups": group_annotations,
         "answer": answer,
@@ -608,7 +617,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "conditions_changed_s": keep,
         "declared_features": keep,
         "drain": annotation,
-        "drained": keep,
+        "drained": annotation,
     },
     objects.Namespace: {
         **_NAMED,
@@ -743,7 +752,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "status": part,
         "trigger": plugin_name,
         "cause": words,
-        "mode": keep,
+        "mode": one_of(*migration_jobs.Mode),
         "reservation": text,
         "policy": text,
         "delete_options": part,
@@ -767,6 +776,8 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     },
     DeleteOptions: {
         **dict.fromkeys(DeleteOptions.__struct_fields__, keep),
+        "propagation_policy": one_of("Foreground", "Background", "Orphan"),
+        "dry_run": texts,
         "preconditions": part,
     },
     Preconditions: {"uid": uid, "resource_version": keep},

@@ -16,9 +16,11 @@ from msgspec import structs
 
 from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.errors import RecordingError
+from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.migration import job_state
 from reactive_desched.migration.state_machine import COMPLETE, TRANSITIONS
 from reactive_desched.model import labels as labels_module
+from reactive_desched.model.eviction_options import DeleteOptions
 from reactive_desched.model.health import HealthAnswer, Symptom
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
@@ -62,6 +64,8 @@ from reactive_desched.recording.items import (
 )
 from reactive_desched.recording.pseudonyms import Pseudonyms
 from reactive_desched.recording.well_known import KEPT_KEYS, KEPT_WORDS
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.kinds.kind import WireStruct
 from reactive_desched.state.resources import WATCHED_KINDS
 from tests.support.conformance import FOLDER, RecordedCase, case_parameters, write_case
 from tests.support.previewed import draw_cluster, draw_policy, write_cluster
@@ -712,6 +716,68 @@ def test_every_field_of_everything_recorded_has_a_rule() -> None:
 
     for kind in kinds - without:
         anonymize._replacing(kind)  # raises LookupError
+
+
+def read_annotations() -> set[str]:
+    """Return the keys of all annotations that are read of any object."""
+    kinds: list[Any] = [WireStruct]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    return {name for kind in kinds for name in kind.__struct_encode_fields__ if "/" in name}
+
+
+def as_text(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=list).decode()
+
+
+@pytest.mark.parametrize("resource", sorted(WATCHED_KINDS))
+def test_what_a_person_wrote_into_an_annotation_is_replaced(resource: str) -> None:
+    written = "by Alice, ACME-12"
+    annotations = dict.fromkeys(read_annotations(), written)
+    metadata = {"name": "n", "namespace": "s", "uid": "u", "resourceVersion": "1"}
+    wire = {
+        "metadata": {
+            **metadata,
+            "annotations": annotations,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {},
+        "status": {},
+    }
+    codec = ResourceCodec(WATCHED_KINDS[resource], InternTables())
+    read = codec.decode_object(json.dumps(wire).encode())
+    _, (found,) = renamed(read)
+
+    assert written not in as_text(found)
+    assert (written in as_text(read)) == (resource in ANNOTATED)
+
+
+ANNOTATED = frozenset(
+    {"deployments", "jobs", "namespaces", "nodes", "podmigrationjobs", "pods"}
+    | {"replicasets", "statefulsets"}
+)
+"""The kinds of which a text in an annotation is kept."""
+
+
+def test_words_that_no_api_server_checks_are_replaced_but_for_those_that_rules_read() -> None:
+    of_pod = PodReference("shop", "web", "p")
+    kept = (
+        Annotations(config_source="file"),
+        MigrationJob(name="j", uid="j", pod=of_pod, mode="EvictDirectly"),
+        DeleteOptions(propagation_policy="Foreground"),
+    )
+    free = (
+        Annotations(config_source="acme"),
+        MigrationJob(name="j", uid="j", pod=of_pod, mode="acme"),
+        DeleteOptions(propagation_policy="acme", dry_run=("acme",)),
+    )
+    drained = Node(name="n", uid="n", drained="2026-01-01T00:00:00Z")
+    _, found = renamed(*kept, *free, drained)
+
+    assert (found[0].config_source, found[1].mode) == ("file", "EvictDirectly")
+    assert found[2] == kept[2]
+    assert found[-1].drained == drained.drained
+    assert "acme" not in as_text(found)
 
 
 def test_the_codes_of_migration_jobs_stay() -> None:
