@@ -9,11 +9,13 @@ from aiohttp import web
 
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.http.app import api_application
+from reactive_desched.sim.http.custom_metrics import MetricsAdapter
 from reactive_desched.sim.http.discovery import Catalogue
 from reactive_desched.sim.http.handler_context import HandlerContext, Settings, Usage
 from reactive_desched.sim.http.identity import Identities
 from reactive_desched.sim.http.paging import Pages
 from reactive_desched.sim.http.watchers import WatchHub
+from reactive_desched.sim.made_up_metrics import KnownMetrics
 from reactive_desched.sim.store import Store
 
 __all__ = [
@@ -78,18 +80,20 @@ async def serve_on(
 ) -> AsyncIterator[None]:
     """Serve the store over plain HTTP on a listening socket, which stays the caller's.
 
-    Leaving ends every open watch first. Without `usage` there is no metrics API.
+    Leaving ends every open watch first. Without `usage` there are no metrics APIs.
     """
     plan = faults or FaultPlan()
     hub = WatchHub(store, settings.watch_buffer)
     plan.attach(hub.cut_all, store.compact)
     rng = random.Random(store.rv)  # noqa: S311 -- a simulator on loopback has nothing to guard
+    made_up = None if usage is None else KnownMetrics(store)
+    adapter = None if made_up is None else MetricsAdapter(store, made_up)
     parts = HandlerContext(
         store,
         hub,
         Pages(store, settings.page_snapshots),
         settings,
-        Catalogue(store.kinds, metrics=usage is not None),
+        Catalogue(store.kinds, usage is not None, adapter),
         Identities(store, rng.randbytes(32)),
         rng,
         usage,
@@ -109,6 +113,8 @@ async def serve_on(
         yield
     finally:
         hub.stop()
+        if made_up is not None:
+            made_up.close()
         await runner.cleanup()
 
 

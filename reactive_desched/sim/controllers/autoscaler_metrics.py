@@ -20,9 +20,9 @@ from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.sim.amounts import listed, sum_of, write_amount
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import find_condition
+from reactive_desched.sim.made_up_metrics import made_up, write_thousandths
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import is_ready, is_terminating, phase_of
-from reactive_desched.sim.profiles import METRIC, PREFIX
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.usage import used_by_containers
 
@@ -36,7 +36,6 @@ _FIRST_READY_S: Final = 30.0
 """`--horizontal-pod-autoscaler-initial-readiness-delay`."""
 _MILLI, _WHOLE = 1000, 100
 _MOST: Final = 2**31 - 1
-_SUFFIXES: Final = ("", "k", "M", "G", "T", "P")
 _NO_SERIES: Final = "no metrics returned from external metrics API"
 _FETCHED: Final = "unable to fetch metrics from custom metrics API"
 _UNREADY: Final = "did not receive metrics for targeted pods (pods might be unready)"
@@ -170,7 +169,11 @@ def _of_pods(source: Obj, scaled: Scaled, now: float) -> _Proposed:
         raise _UnknownError(f"unable to get metric {name}: {_FETCHED}: {missing}")
     target = milli_value(str((source.get("target") or {}).get("averageValue")))
     counted = _by_pods(scaled, measures, target, now)
-    return counted.replicas, f"pods metric {name}", {"averageValue": _text(counted.average)}
+    return (
+        counted.replicas,
+        f"pods metric {name}",
+        {"averageValue": write_thousandths(counted.average)},
+    )
 
 
 def _of_object(source: Obj, scaled: Scaled, now: float) -> _Proposed:
@@ -191,10 +194,10 @@ def _of_object(source: Obj, scaled: Scaled, now: float) -> _Proposed:
         return (
             _for_all(scaled, value / max(wished, 1)),
             f"{kind} metric {name}",
-            {"value": _text(value)},
+            {"value": write_thousandths(value)},
         )
     wished = milli_value(str(target.get("averageValue")))
-    each: Obj = {"averageValue": _text(ceil(value / max(scaled.there, 1)))}
+    each: Obj = {"averageValue": write_thousandths(ceil(value / max(scaled.there, 1)))}
     return _for_each(scaled, value, wished), f"external metric {name}({_selector(source)})", each
 
 
@@ -211,10 +214,10 @@ def _of_elsewhere(source: Obj, scaled: Scaled, now: float) -> _Proposed:
     named = f"external metric {name}({_selector(source)})"
     if is_each:
         wished = milli_value(str(target["averageValue"]))
-        current = {"averageValue": _text(ceil(value / max(scaled.there, 1)))}
+        current = {"averageValue": write_thousandths(ceil(value / max(scaled.there, 1)))}
         return _for_each(scaled, value, wished), named, current
     wished = milli_value(str(target.get("value")))
-    return _for_all(scaled, value / max(wished, 1)), named, {"value": _text(value)}
+    return _for_all(scaled, value / max(wished, 1)), named, {"value": write_thousandths(value)}
 
 
 _KINDS: Final[Mapping[str, tuple[str, str, Callable[[Obj, Scaled, float], _Proposed]]]] = {
@@ -385,19 +388,9 @@ def _value_of_object(source: Obj, scaled: Scaled) -> tuple[int | None, str]:
 
 
 def _value(obj: Obj, source: Obj) -> int | None:
-    """Return what the annotation of an object says of a metric; None where it says nothing.
-
-    A made-up measure has no labels.
-    """
+    """Return what an object says of a metric; None where it says nothing that is selected."""
     selector = convert((source.get("metric") or {}).get("selector") or {}, LabelSelector)
-    notes = (obj.get("metadata") or {}).get("annotations") or {}
-    text = notes.get(f"{PREFIX}{METRIC}{_metric_name(source)}")
-    if text is None or not selector.matches({}):
-        return None
-    try:
-        return milli_value(text)
-    except QuantityError:
-        return None
+    return made_up(obj, _metric_name(source)) if selector.matches({}) else None
 
 
 def _metric_name(source: Obj) -> str:
@@ -424,14 +417,8 @@ def _selector(source: Obj) -> str:
 
 
 def _resource_text(resource: str, milli: int) -> str:
-    return write_amount(resource, -(-milli // _MILLI)) if resource == MEMORY else _text(milli)
-
-
-def _text(milli: int) -> str:
-    """Write thousandths as the API server writes a decimal quantity."""
-    if milli % _MILLI:
-        return f"{milli}m"
-    whole, power = milli // _MILLI, 0
-    while whole and whole % _MILLI == 0 and power < len(_SUFFIXES) - 1:
-        whole, power = whole // _MILLI, power + 1
-    return f"{whole}{_SUFFIXES[power]}"
+    return (
+        write_amount(resource, -(-milli // _MILLI))
+        if resource == MEMORY
+        else write_thousandths(milli)
+    )

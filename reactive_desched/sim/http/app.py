@@ -113,6 +113,8 @@ class _Server:
         if found is None and path.startswith(ROOT):
             selector = request.query.get("labelSelector", "")
             found = metrics_answer(self._parts, path, selector)
+        if found is None and (adapter := self._parts.catalogue.adapter) is not None:
+            found = adapter.answer(path, request.query)
         return self._nothing(path) if found is None else answer(request, found)
 
     def _nothing(self, path: str) -> web.Response:

@@ -1,11 +1,12 @@
 """Answers discovery, plain and aggregated, from which clients learn the kinds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from reactive_desched.sim.custom_kinds import Kinds
+from reactive_desched.sim.http.custom_metrics import MetricsAdapter
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource, by_preference
 
@@ -54,6 +55,7 @@ class Catalogue(Struct, frozen=True):
 
     all_kinds: Kinds
     metrics: bool = False
+    adapter: MetricsAdapter | None = None
 
     def legacy_core(self) -> Obj:
         """Answer `/api`."""
@@ -73,14 +75,18 @@ class Catalogue(Struct, frozen=True):
 
     def resources(self, group: str, version: str) -> Obj | None:
         """Answer `/api/v1` and `/apis/{group}/{version}`."""
-        kinds = [k for k in self._kinds() if (k.group, k.version) == (group, version)]
-        if not kinds:
-            return None
+        if self.adapter is not None and version in self.adapter.versions.get(group, ()):
+            entries = self.adapter.entries(group)
+        else:
+            kinds = self.kinds_of(group, version)
+            if not kinds:
+                return None
+            entries = [entry for kind in kinds for entry in _entries(kind)]
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
-            "groupVersion": kinds[0].api_version,
-            "resources": [entry for kind in kinds for entry in _entries(kind)],
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": entries,
         }
 
     def aggregated(self, groups: Iterable[str]) -> Obj:
@@ -126,26 +132,36 @@ class Catalogue(Struct, frozen=True):
                 )
 
     def _group_names(self) -> list[str]:
-        return sorted({kind.group for kind in self._kinds() if kind.group})
+        adapted = {} if self.adapter is None else self.adapter.versions
+        return sorted({kind.group for kind in self._kinds() if kind.group} | set(adapted))
+
+    def _versions(self, group: str) -> Sequence[str]:
+        if self.adapter is not None and group in self.adapter.versions:
+            return self.adapter.versions[group]
+        return by_preference({kind.version for kind in self._kinds() if kind.group == group})
 
     def _group(self, name: str) -> Obj:
-        versions = by_preference({kind.version for kind in self._kinds() if kind.group == name})
+        versions = self._versions(name)
         entries = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
         return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
     def _aggregated_group(self, name: str) -> Obj:
-        versions = by_preference({kind.version for kind in self._kinds() if kind.group == name})
         return {
             "metadata": {"name": name, "creationTimestamp": None} if name else {},
             "versions": [
                 {
                     "version": version,
-                    "resources": [_aggregated(k) for k in self.kinds_of(name, version)],
+                    "resources": self._aggregated_resources(name, version),
                     "freshness": "Current",
                 }
-                for version in versions
+                for version in self._versions(name)
             ],
         }
+
+    def _aggregated_resources(self, group: str, version: str) -> list[Obj]:
+        if self.adapter is not None and group in self.adapter.versions:
+            return _aggregated_metrics(group, version, self.adapter.entries(group))
+        return [_aggregated(kind) for kind in self.kinds_of(group, version)]
 
 
 def _entries(kind: Resource) -> Iterator[Obj]:
@@ -183,6 +199,31 @@ def _aggregated(kind: Resource) -> Obj:
         **({"categories": list(kind.categories)} if kind.categories else {}),
         **({"subresources": _aggregated_parts(kind)} if kind.subresources else {}),
     }
+
+
+def _aggregated_metrics(group: str, version: str, entries: Iterable[Obj]) -> list[Obj]:
+    """Return metrics as an aggregator writes them: below a resource of their kind without verbs."""
+    found: dict[str, Obj] = {}
+    for entry in entries:
+        resource, _, metric = entry["name"].partition("/")
+        shown = {
+            "responseKind": {"group": group, "version": version, "kind": entry["kind"]},
+            "verbs": entry["verbs"],
+        }
+        head = {
+            "resource": resource,
+            "scope": "Namespaced" if entry["namespaced"] else "Cluster",
+            "singularResource": "",
+        }
+        if not metric:
+            found[resource] = {**head, **shown}
+            continue
+        nothing = {"group": "", "version": "", "kind": ""}
+        parent = found.setdefault(
+            resource, {**head, "responseKind": nothing, "verbs": [], "subresources": []}
+        )
+        parent["subresources"].append({"subresource": metric, **shown})
+    return list(found.values())
 
 
 def _aggregated_parts(kind: Resource) -> list[Obj]:
