@@ -13,6 +13,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.usage import SimulatedUsage
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -87,10 +88,10 @@ async def test_the_first_version_has_the_name_beside_the_value(get: Get) -> None
 async def test_objects_of_other_kinds_are_measured_one_by_one(store: Store, get: Get) -> None:
     edit(store, "namespaces", "", "default", lag="3")
     for path, name in (
-        ("namespaces/default/ingresses.networking.k8s.io/i/queue", "i"),
-        ("namespaces/default/ingresses/i/queue", "i"),
+        ("namespaces/default/ingresses.networking.k8s.io/i/queue", verbatim("i")),
+        ("namespaces/default/ingresses/i/queue", verbatim("i")),
         ("nodes/n/queue", "n"),
-        ("namespaces/default/metrics/lag", "default"),
+        ("namespaces/default/metrics/lag", verbatim("default")),
     ):
         status, found = await get(f"{CUSTOM}/{path}")
         assert status == 200, found
@@ -100,13 +101,16 @@ async def test_objects_of_other_kinds_are_measured_one_by_one(store: Store, get:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("namespaces/default/pods/*/lost", "the metric lost for pods"),
-        ("namespaces/default/pods/c/hits", "the metric hits for pods c"),
-        ("namespaces/default/pods/none/hits", "the metric hits for pods none"),
-        ("namespaces/default/ingresses/j/queue", "the metric queue for ingresses.networking.k8s."),
-        ("namespaces/default/nodes/n/queue", "the metric queue for nodes"),
-        ("namespaces/default/wonders/n/queue", "the metric queue for wonders"),
-        ("namespaces/default/metrics/lag", "the metric lag for namespaces default"),
+        ("namespaces/default/pods/*/lost", verbatim("the metric lost for pods")),
+        ("namespaces/default/pods/c/hits", verbatim("the metric hits for pods c")),
+        ("namespaces/default/pods/none/hits", verbatim("the metric hits for pods none")),
+        (
+            "namespaces/default/ingresses/j/queue",
+            verbatim("the metric queue for ingresses.networking.k8s."),
+        ),
+        ("namespaces/default/nodes/n/queue", verbatim("the metric queue for nodes")),
+        ("namespaces/default/wonders/n/queue", verbatim("the metric queue for wonders")),
+        ("namespaces/default/metrics/lag", verbatim("the metric lag for namespaces default")),
     ],
 )
 async def test_what_is_not_measured_is_not_found(get: Get, path: str, said: str) -> None:
