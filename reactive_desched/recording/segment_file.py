@@ -68,7 +68,12 @@ class SegmentFile:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._path = path
         self._last = self._last if is_continued else NO_FRAME
-        self._write(pack_begin(self._last), at.wall_s)
+        try:
+            self._write(pack_begin(self._last), at.wall_s)
+        except OSError:
+            self.close()
+            path.unlink(missing_ok=True)  # an empty one would look as if its contents were lost
+            raise
 
     def write(self, at: Instant, rows: bytes) -> int:
         """Compress and write a frame; return how many bytes it takes."""

@@ -1,6 +1,7 @@
 """The files of a recording and the segments in them, each with a picture at its head."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
@@ -98,8 +99,14 @@ def recorded_cluster(folder: Path) -> PictureBegun | None:
     return next((begun for _, begun in heads if begun.cluster_uid), None)
 
 
+_EMPTY: Final = "its process ended before it wrote into it, or the file was emptied"
+
+
 def missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
-    """Yield what is wrong where segments are missing between two files."""
+    """Yield what is wrong where segments are missing between two files, or the first is empty."""
+    with suppress(OSError):  # it is removed, or what cannot be read says so itself
+        if before is not None and not before.stat().st_size:
+            yield Damage(path.name, 0, f"before it {before.name} is empty: {_EMPTY}")
     last = None if before is None else segment_number(before)
     number = segment_number(path)
     if last is None or number is None or number <= last + 1:
@@ -134,7 +141,6 @@ def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
 
 
 _OF_RECORDER: Final = ".rdrec"
-_EMPTY: Final = "its process ended before it wrote into it, or the file was emptied"
 
 
 def frames_in(
@@ -142,16 +148,11 @@ def frames_in(
 ) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
     """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
     before: Path | None = None
-    is_empty = False
     for path in paths:
         for damage in missing_before(path, before):
             on_damage(damage)
-        if before is not None and is_empty:
-            on_damage(Damage(path.name, 0, f"before it {before.name} is empty: {_EMPTY}"))
-        is_empty = False
         try:
             with path.open("rb") as file:
-                is_empty = not file.read(1)
                 for frame in read_frames(file, path.name, on_damage, offset):
                     yield path, frame
         except OSError as error:

@@ -135,6 +135,7 @@ def test_a_segment_that_is_gone_is_noticed(
 ) -> None:
     _, damages = original.check(tmp_path, with_second(original, b""))
     assert "\n".join(map(str, damages)) == golden("emptied")
+    assert summarize_recording(tmp_path).damages == tuple(damages)
     (tmp_path / original.names[1]).unlink()
     said: list[Damage] = []
 

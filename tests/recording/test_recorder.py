@@ -406,6 +406,7 @@ def test_what_is_left_of_a_full_disk_is_for_others(
     virtual(play, tmp_path)
 
     assert "nearly full" in faults[0]
+    assert list(tmp_path.iterdir()) == []
 
 
 class FullDisk:
