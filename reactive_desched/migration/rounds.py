@@ -209,5 +209,5 @@ class JobRounds(EvictionParticipant):
 
 def _why_lapsed(job: MigrationJob, pod: Pod, plugins: Finders) -> str:
     """Say why the plugin that had a job made would not have it made now; empty where it would."""
-    is_ours, why_kept = job.name.startswith(f"{pod.uid}-"), plugins.get(job.trigger)
-    return "" if not is_ours or why_kept is None else why_kept(pod)
+    why_kept = plugins.get(job.trigger)
+    return why_kept(pod) if why_kept is not None and job.is_made_for(pod.uid) else ""

@@ -186,6 +186,10 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
         """The name."""
         return self.name
 
+    def is_made_for(self, uid: str) -> bool:
+        """Say whether this program made it, for a pod that a plugin had found."""
+        return bool(uid) and self.name.startswith(f"{uid}-")
+
     @property
     def placeholder_name(self) -> str:
         """Return the name of the job's placeholder."""

@@ -61,6 +61,13 @@ class AssumedJobs:
             return at_once
         return replace(at_once, is_paused=True)
 
+    def take(self, job: MigrationJob) -> None:
+        """Take a job of the cluster that was made or changed; what was written of it here stays."""
+        own = self._migrations.get(job.name)
+        if own is not None:
+            job = replace(job, pod=own.pod, status=own.status, has_passed=own.has_passed)
+        self._store(self._without_place(job))
+
     def next_due(self) -> float | None:
         """Return when something is to be written of a job, in seconds of the preview's clock."""
         wait_s = 0.0 if self._migrations.is_due else self._migrations.queue.next_due_s()

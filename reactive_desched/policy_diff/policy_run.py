@@ -4,7 +4,7 @@ The API server is the assumed world of that policy.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush, heapreplace
 from itertools import count
@@ -15,6 +15,8 @@ from reactive_desched.controller.disruptions import as_past
 from reactive_desched.controller.readiness import SYNC_PREFIX, Readiness
 from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.migration_jobs import RESOURCE, MigrationJob
+from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.controller_run import (
@@ -31,7 +33,11 @@ from reactive_desched.policy_diff.decisions import (
     PolicyDecisions,
     found_pod,
 )
-from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
+from reactive_desched.policy_diff.recorded_facts import (
+    Lines,
+    RecordedFacts,
+    is_of_recorded_move,
+)
 from reactive_desched.policy_diff.world import AssumedWorld
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.recording.items import (
@@ -41,6 +47,7 @@ from reactive_desched.recording.items import (
     PauseSet,
     ProcessBegan,
     UsageMeasured,
+    Verb,
 )
 from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
@@ -94,7 +101,7 @@ class PolicyRun:
             clock,
             log,
             FaultObserver(self.faults),
-            Picture(recorded.denied, recorded.objects, tuple(recorded.samples.values())),
+            Picture(recorded.denied, _of_any_policy(recorded), tuple(recorded.samples.values())),
             surround,
         )
         controller = self._driven.controller
@@ -161,6 +168,14 @@ class PolicyRun:
         )
 
 
+def _of_any_policy(recorded: RecordedState) -> Mapping[str, Mapping[str, ClusterObject]]:
+    """Return the objects of a recorded cluster, but for what moves of its own controller made."""
+    return {
+        resource: {key: obj for key, obj in of_kind.items() if not is_of_recorded_move(obj)}
+        for resource, of_kind in recorded.objects.items()
+    }
+
+
 class _AssumedSurroundings:
     """The world of one policy: it answers requests, and follows the recording as far as it can.
 
@@ -204,11 +219,14 @@ class _AssumedSurroundings:
         worker looks for work by timers of its own.
         """
         match item:
-            case ObjectChanged(verb=verb, obj=obj):
-                self._world.change(verb, obj)
+            case ObjectChanged(verb=verb, obj=obj) if not is_of_recorded_move(obj):
+                if isinstance(obj, MigrationJob) and verb is not Verb.DELETED:
+                    self._take_job(verb, obj)
+                else:
+                    self._world.change(verb, obj)
             case UsageMeasured(sample=sample, is_gone=is_gone):
                 self._world.measure(sample, is_gone=is_gone)
-            case PauseSet(name=name, reason=reason) if name.startswith(SYNC_PREFIX):
+            case PauseSet(name=name, reason=reason) if self._is_of_watch(name):
                 if reason:
                     self._readiness.pause(name, reason)
                 else:
@@ -216,6 +234,16 @@ class _AssumedSurroundings:
             case _:
                 pass
         return False
+
+    def _take_job(self, verb: Verb, job: MigrationJob) -> None:
+        """Take a job that another program or a person made, unless it has ended here."""
+        jobs, state = self._jobs, self._controller.state
+        if jobs is not None and (verb is Verb.ADDED or state.get(RESOURCE, job.key) is not None):
+            jobs.take(job)
+
+    def _is_of_watch(self, pause: str) -> bool:
+        """Say whether a pause is of a resource that the policy watches, too."""
+        return pause.startswith(SYNC_PREFIX) and pause in self._readiness.pauses
 
     # --- time ---
 

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from reactive_desched.model.consolidation import consolidation_of
 from reactive_desched.model.disruptions import disruption_mark
-from reactive_desched.model.objects import Node, OwnerReference, Pod, controller_of
+from reactive_desched.model.migration_jobs import PLACEHOLDER_OF, MigrationJob
+from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod, controller_of
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, EffectUnknown, outcome_from_response
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.plan.controller_run import REQUEST_S
 from reactive_desched.policy_diff.deletion_order import REPLICA_SET
 from reactive_desched.recording.items import (
@@ -33,7 +35,7 @@ from reactive_desched.recording.items import (
     Verb,
 )
 
-__all__ = ["FactsReader", "Lines", "RecordedEnd", "RecordedFacts"]
+__all__ = ["FactsReader", "Lines", "RecordedEnd", "RecordedFacts", "is_of_recorded_move"]
 
 DEFAULT_END_S: Final = 10.0
 DEFAULT_START_S: Final = 10.0
@@ -50,6 +52,23 @@ _MAX_TIMES: Final = 500
 
 _MAX_WAITING: Final = 1000
 """So many pods of an owner that ended are kept until the pods come that replace them."""
+
+
+def is_of_recorded_move(obj: ClusterObject) -> bool:
+    """Say whether the recorded controller made an object to move a pod.
+
+    Such are the jobs for pods that its plugins found, and the placeholders and Reservations of all
+    jobs: another policy makes its own, and is assumed to need no places.
+    """
+    match obj:
+        case Pod(labels=labels):
+            return PLACEHOLDER_OF in labels
+        case MigrationJob(pod=pod):
+            return obj.is_made_for(pod.uid)
+        case Reservation(is_ours=is_ours):
+            return is_ours
+        case _:
+            return False
 
 
 class RecordedEnd(Struct):
@@ -193,6 +212,8 @@ class FactsReader:
         self._requested: dict[str, float] = {}
         self._bound_s: dict[str, float] = {}
         self._ending: dict[str, RecordedEnd] = {}
+        self._unready: set[str] = set()
+        self._delayed: set[str] = set()
         self._unreplaced: defaultdict[str, deque[_EndedPod]] = defaultdict(
             lambda: deque(maxlen=_MAX_WAITING)
         )
@@ -255,6 +276,8 @@ class FactsReader:
 
     def _take_object(self, item: ObjectFound | ObjectChanged) -> None:
         at_s = item.at.wall_s
+        if is_of_recorded_move(item.obj):
+            return
         match item:
             case ObjectFound(obj=Pod() as pod):
                 self._pods.setdefault(pod.uid, pod)
@@ -262,6 +285,7 @@ class FactsReader:
                 self._see(pod, at_s, is_gone=verb is Verb.DELETED)
             case ObjectFound(obj=Node() as node):
                 self._set_taint_of[node.name] = consolidation_of(node)
+                self._see_kubelet(node)
             case ObjectChanged(obj=Node() as node):
                 self._see_node(node, at_s)
             case _:
@@ -295,6 +319,8 @@ class FactsReader:
         self._pods.clear()
         self._bound_s.clear()
         self._ending.clear()
+        self._unready.clear()
+        self._delayed.clear()
         self._unreplaced.clear()
 
     def _see_node(self, node: Node, at_s: float) -> None:
@@ -302,12 +328,31 @@ class FactsReader:
         if value != self._set_taint_of.get(node.name):
             self.facts.set_taints.setdefault((node.name, value), []).append((at_s, True))
         self._set_taint_of[node.name] = value
+        self._see_kubelet(node)
+
+    def _see_kubelet(self, node: Node) -> None:
+        """Note whether the node's kubelet ends pods: without it, they wait for it, or for a person.
+
+        How long they do says nothing of others.
+        """
+        if node.is_ready:
+            self._unready.discard(node.name)
+            return
+        self._unready.add(node.name)
+        of_node = (
+            uid
+            for uid in self._ending
+            if (pod := self._pods.get(uid)) is not None and pod.node == node.name
+        )
+        self._delayed.update(of_node)
 
     def _see(self, pod: Pod, at_s: float, *, is_gone: bool) -> None:
         before = self._pods.get(pod.uid)
         owner = controller_of(pod.owners)
         if (is_gone or pod.is_terminating) and pod.uid not in self._ending:
             end = self._ending[pod.uid] = RecordedEnd(at_s)
+            if pod.node in self._unready:
+                self._delayed.add(pod.uid)
             requested_s = self._requested.get(pod.uid)
             if requested_s is not None and at_s - requested_s < _SOON_S:
                 self.facts.evicted.setdefault(pod.uid, end)
@@ -342,7 +387,9 @@ class FactsReader:
     def _go(self, pod: Pod, owner: OwnerReference | None, at_s: float) -> None:
         end = self._ending.pop(pod.uid)
         end.gone_s = at_s
-        if at_s > end.began_s:
+        is_delayed = pod.uid in self._delayed
+        self._delayed.discard(pod.uid)
+        if at_s > end.began_s and not is_delayed:
             _keep(self._ends, owner, at_s - end.began_s)
         self._pods.pop(pod.uid, None)
         self._bound_s.pop(pod.uid, None)
