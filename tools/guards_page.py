@@ -5,7 +5,7 @@ from typing import Final
 from reactive_desched.gate.guards import GUARDS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.gangs import GANG_SYSTEMS
-from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS, STATE_LABELS, SYSTEM_LABELS
 from reactive_desched.model.pod_groups import KubernetesWorkload
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.state.kinds.pod_groups import POD_GROUP_KINDS
@@ -70,7 +70,7 @@ So what was found must stand before it is a reason to evict, by default and by f
 | `otherTaints`: a taint of any key above none | {other_taints} | an agent of another name restarts within some 20 s; a person's taint acts within half a minute |
 | the taints above, where they count | {marked} or {passing} | the shorter where a person or a controller decides, the longer where a system relieves the node |
 | `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector | {labels} | as for taints |
-| `systemLabels`: such a label that programs set and the node lacks | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796) |
+| `systemLabels`: such a label that programs set and the node lacks, or by which an agent says how it is | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796); `kubevirt.io/schedulable` is false while a handler or the kubelet restarts (kubevirt 11843) |
 | `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
 | `absentNodes`: how long a node that is not Ready any more, or has lost its topology label, is waited for, for topology spread | {absent} | so long Kubernetes waits before it deletes the pods of such a node; a domain that only looks emptier would take pods that have to go back |
 | `nodeUse`: so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)) |
@@ -91,6 +91,7 @@ guards:
 ```
 
 The labels that programs set, by pattern: {system}.
+Of those by which an agent says how it is, another value passes as well: {states}.
 
 ## Work that an eviction would end
 
@@ -176,6 +177,7 @@ def guards_page() -> str:
         absent=_duration(times.absent_nodes_s),
         use=_duration(times.node_use_s),
         system=", ".join(f"`{pattern}`" for pattern in SYSTEM_LABELS),
+        states=", ".join(f"`{pattern}`" for pattern in STATE_LABELS),
     )
 
 

@@ -16,7 +16,7 @@ from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, DefaultEvictor, 
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvictabilityChanged
 from reactive_desched.model.labels import Selector
-from reactive_desched.model.node_marks import ReasonRules, is_system_label
+from reactive_desched.model.node_marks import ReasonRules, is_state_label, is_system_label
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
@@ -71,7 +71,7 @@ class ProfileView(ClusterView):
 
     def label_wait_s(self, node: Node, key: str) -> float:
         """Return for how long a label must still be as it is before it is a reason to evict."""
-        if key not in node.labels and is_system_label(key):
+        if is_state_label(key) or (key not in node.labels and is_system_label(key)):
             wanted_s, stands_s = self._rules.system_label_s, self._standing.gone_s(node.name, key)
         else:
             wanted_s, stands_s = self._rules.label_s, self._standing.label_s(node.name, key)

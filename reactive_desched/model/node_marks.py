@@ -292,15 +292,38 @@ SYSTEM_LABELS: Final[Mapping[str, str]] = {
     "eks.amazonaws.com/*": "EKS",
     "cloud.google.com/*": "GKE",
     "kubernetes.azure.com/*": "AKS",
+    "kubevirt.io/*": "KubeVirt's handler of the node",
+    "*.node.kubevirt.io/*": "KubeVirt's node labeller",
 }
 """The labels that programs set on nodes, by pattern, with who sets them; when a node registers
 again, or the program restarts, they are gone for a while and come back."""
 
 
+STATE_LABELS: Final[Mapping[str, str]] = {
+    "kubevirt.io/schedulable": "KubeVirt's handler of the node, false while it or the kubelet "
+    "restarts (kubevirt 11843)",
+    "nvidia.com/gpu.deploy.*": "NVIDIA's GPU operator, paused while a driver is upgraded",
+    "*.state": "by its name",
+    "*-state": "by its name",
+    "*/state": "by its name",
+    "*ready": "by its name",
+    "*schedulable": "by its name",
+    "*initialized": "by its name",
+}
+"""The labels by whose value an agent says in which state it or the node is, by pattern: another
+value passes as well."""
+
+
 @lru_cache(maxsize=1024)
 def is_system_label(key: str) -> bool:
     """Say whether a program keeps this label of nodes, so that it comes back by itself."""
-    return any(fnmatchcase(key, pattern) for pattern in SYSTEM_LABELS)
+    return any(fnmatchcase(key, pattern) for pattern in SYSTEM_LABELS) or is_state_label(key)
+
+
+@lru_cache(maxsize=1024)
+def is_state_label(key: str) -> bool:
+    """Say whether an agent says by this label's value in which state it is, so that it passes."""
+    return any(fnmatchcase(key, pattern) for pattern in STATE_LABELS)
 
 
 class TaintRule(Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from reactive_desched.model import (
     reservations,
     volumes,
 )
-from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS, STATE_LABELS, SYSTEM_LABELS
 from reactive_desched.state.indexes.zone_health import EXCLUDE_DISRUPTION_LABEL
 
 __all__ = ["KEPT_KEYS", "KEPT_KEY_FORMS", "KEPT_WORDS", "SYSTEM_NAMESPACES", "split_by_form"]
@@ -150,6 +150,7 @@ _KUBERNETES_FORMS: Final = (
 
 KEPT_KEY_FORMS: Final = (
     *(key for group in NODE_MARK_GROUPS for key in group.marks if "*" in key),
+    *STATE_LABELS,
     *SYSTEM_LABELS,
     *_RESOURCE_FORMS,
     *_KUBERNETES_FORMS,

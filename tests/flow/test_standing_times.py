@@ -248,7 +248,8 @@ async def test_a_taint_that_may_pass_says_nothing_of_where_a_replacement_landed(
     ]
 
 
-LABELLED = node("n1", labels={"disk": "ssd", "nvidia.com/gpu.present": "true"})
+STATES: Final = {"kubevirt.io/schedulable": "true", "nvidia.com/mig.config.state": "success"}
+LABELLED = node("n1", labels={"disk": "ssd", "nvidia.com/gpu.present": "true", **STATES})
 AFFINITY = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(REQUIRED, PREFERRED)))
 
 
@@ -288,6 +289,16 @@ async def test_a_label_with_another_value_is_not_gone() -> None:
     gone_s = await gone_after("nvidia.com/gpu.present=true", (0, off))
 
     assert gone_s == pytest.approx(25, abs=0.1)
+
+
+@pytest.mark.parametrize(("key", "value"), STATES.items())
+async def test_a_label_that_says_how_an_agent_is_may_say_otherwise_for_minutes(
+    key: str, value: str
+) -> None:
+    restarts = node("n1", labels={**LABELLED.labels, key: "false"})
+
+    assert await gone_after(f"{key}={value}", (0, restarts), (240, LABELLED)) is None
+    assert await gone_after(f"{key}={value}", (0, restarts)) == pytest.approx(300, abs=0.1)
 
 
 async def test_a_node_that_was_made_long_ago_had_its_labels_before_the_start() -> None:

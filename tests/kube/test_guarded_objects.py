@@ -64,6 +64,14 @@ def test_a_deployment_rolls_out_as_kubectl_says(status: Json, *, rolls_out: bool
     assert bool(read(DEPLOYMENT, spec={"replicas": 3}, status=status).rollout) is rolls_out
 
 
+def test_a_deployment_that_is_paused_rolls_nothing_out() -> None:
+    status = EVEN | {"replicas": 4}
+
+    assert read(DEPLOYMENT, spec={"replicas": 3, "paused": True}, status=status).rollout == ""
+    unobserved = status | {"observedGeneration": 1}
+    assert read(DEPLOYMENT, spec={"replicas": 3, "paused": True}, status=unobserved).rollout
+
+
 REVISIONS = {"currentRevision": "a", "updateRevision": "a"}
 
 

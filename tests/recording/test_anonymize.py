@@ -26,7 +26,7 @@ from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
-from reactive_desched.model.node_marks import find_mark, is_system_label
+from reactive_desched.model.node_marks import find_mark, is_state_label, is_system_label
 from reactive_desched.model.objects import (
     Annotations,
     Deployment,
@@ -312,11 +312,18 @@ def test_a_taint_belongs_to_the_same_group_under_its_other_name(key: str) -> Non
     assert names.key(key) == taint.key
 
 
-@pytest.mark.parametrize("key", ["nvidia.com/gpu.product", "topology.acme.com/zone", "team"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("nvidia.com/gpu.product", "topology.acme.com/zone", "team"),
+        *("kubevirt.io/schedulable", "acme.com/agent-state", "nvidia.com/gpu.deploy.acme"),
+    ],
+)
 def test_labels_that_programs_set_are_known_as_such_under_their_other_names(key: str) -> None:
     names, _ = renamed(Node("n", labels={key: "acme"}))
 
     assert is_system_label(names.key(key)) == is_system_label(key)
+    assert is_state_label(names.key(key)) == is_state_label(key)
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "acme.com/fpga", "cpu", "hugepages-2Mi"])

@@ -207,7 +207,8 @@ def is_rolling_out(deployment: Obj) -> bool:
         return True
     conditions: list[Obj] = status.get("conditions") or []
     is_given_up = any(c.get("reason") == "ProgressDeadlineExceeded" for c in conditions)
-    return not is_given_up and status.get("replicas", 0) > status.get("updatedReplicas", 0)
+    is_over = is_given_up or bool(deployment["spec"].get("paused"))
+    return not is_over and status.get("replicas", 0) > status.get("updatedReplicas", 0)
 
 
 def features(node: Obj) -> object:

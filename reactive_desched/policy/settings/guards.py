@@ -90,7 +90,8 @@ class StandingTimeSettings(Section):
     system_labels_s: Seconds = Field(
         default=300.0,
         description="A label that a node lacks and that programs set, as node feature discovery, "
-        "the kubelet and cloud controllers do: they take it away and set it again.",
+        "the kubelet and cloud controllers do: they take it away and set it again; and one by "
+        "which an agent says how it is.",
     )
     ready_nodes_s: Seconds = Field(
         default=120.0,

@@ -54,6 +54,7 @@ class WorkloadSpec(WireStruct, frozen=True, gc=False):
     """The spec of a Deployment or StatefulSet; one pod is the API server's default."""
 
     replicas: int | None = None
+    paused: bool = False
     update_strategy: UpdateStrategy = UpdateStrategy()
     pod_management_policy: str = ""
 
@@ -93,12 +94,13 @@ def _deployment_rollout(wire: WireWorkload) -> str:
     """Say what of a rollout is under way, as `kubectl rollout status` does.
 
     Pods that are missing or not Ready yet are left to the pods themselves, and a rollout that
-    exceeded its deadline is over: nothing can be waited for.
+    exceeded its deadline is over: nothing can be waited for. One that a person paused replaces no
+    pod either: pods of both templates stay, and are made again, for as long as they like.
     """
     status = wire.status
     if status.observed_generation < wire.metadata.generation:
         return UNOBSERVED
-    if any(each.reason == _DEADLINE_EXCEEDED for each in status.conditions):
+    if wire.spec.paused or any(each.reason == _DEADLINE_EXCEEDED for each in status.conditions):
         return ""
     old = status.replicas - status.updated_replicas
     return f"{old} pods of an older template are left" if old > 0 else ""
