@@ -119,6 +119,10 @@ class View(Protocol):
         """Return the same for a Ready node, whose pods restarted while it was not."""
         ...
 
+    def state_wait_s(self, since_s: float) -> float:
+        """Return the same for a state that a pod has had since then, in seconds since the epoch."""
+        ...
+
     def use_changes(self, node: Node) -> Sequence[UseChange]:
         """Return which pods came to a node or left it a moment ago, the latest first.
 

@@ -98,6 +98,12 @@ READY_TOO_RECENTLY: Final = GateReason(
     "The pod has been Ready for less than `guards.minReadyTime`.",
     "guards.minReadyTime",
 )
+ENDED_TOO_RECENTLY: Final = GateReason(
+    GuardName.NEWLY_ENDED_PODS,
+    "EndedTooRecently",
+    "The pod ended less than `guards.minEndedTime` ago.",
+    "guards.minEndedTime",
+)
 ROLLING_OUT: Final = GateReason(
     GuardName.ROLLOUTS,
     "RollingOut",
@@ -311,6 +317,21 @@ def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     message = f"the pod has been Ready for less than guards.minReadyTime, {minimum_s:g} s"
     return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s, ends=_IT_ENDS)
+
+
+def newly_ended_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that ended a moment ago: others have yet to read how, and what they logged."""
+    pod, minimum_s = finding.pod, inputs.settings.min_ended_time_s
+    if not pod.has_ended:
+        return None
+    ended_s = inputs.view.now_s - pod.readiness_changed_s
+    if ended_s >= minimum_s:
+        return None
+    message = (
+        f"the pod ended less than guards.minEndedTime ago, {minimum_s:g} s: its controller and "
+        "what collects logs may not have read it yet"
+    )
+    return Hold(ENDED_TOO_RECENTLY, message, (), minimum_s - ended_s, ends=_IT_ENDS)
 
 
 DRAINED_NODE: Final = GateReason(
@@ -528,6 +549,11 @@ GUARDS: Final = (
         GuardName.NEWLY_READY_PODS,
         newly_ready_pod,
         "`guards.minReadyTime` and the pod's Ready condition",
+    ),
+    Guard(
+        GuardName.NEWLY_ENDED_PODS,
+        newly_ended_pod,
+        "`guards.minEndedTime` and the pod's Ready condition, which changes when it ends",
     ),
     Guard(
         GuardName.DRAINED_NODES,

@@ -81,6 +81,10 @@ class ProfileView(ClusterView):
         """Return for how long a node must still be Ready before restarts are a reason to evict."""
         return left_s(self._rules.ready_s, self._standing.ready_s(node.name))
 
+    def state_wait_s(self, since_s: float) -> float:
+        """Return for how long a state that a pod has had since then must still last."""
+        return left_s(self._rules.pod_state_s, self.now_s - since_s)
+
     def use_changes(self, node: Node) -> list[UseChange]:
         """Return which pods came to a node, or left it, so recently that it may pass."""
         if not (wanted_s := self._rules.use_s) or (info := self._nodes.info(node.name)) is None:

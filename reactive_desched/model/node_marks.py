@@ -337,11 +337,12 @@ COUNTS_AT_ONCE: Final = TaintRule()
 
 
 class ReasonRules(Struct, frozen=True):
-    """The marks of a node that are a reason to evict in this mode, and how long each must last.
+    """What is a reason to evict in this mode, and how long each must last.
 
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is
-    how long a node that came back must be Ready before the restarts of its pods count. A node that
+    how long a node that came back must be Ready before the restarts of its pods count. A state of a
+    pod that is not Ready must last for `pod_state_s`. A node that
     is not Ready, or lost its topology label, is waited for `absent_s`. A node must be
     used too much, or too little, for `use_s` by what its pods request. By default everything counts
     at once, as in a sweep.
@@ -353,6 +354,7 @@ class ReasonRules(Struct, frozen=True):
     ready_s: float = 0.0
     absent_s: float = 0.0
     use_s: float = 0.0
+    pod_state_s: float = 0.0
 
 
 _EMPTYING: Final = frozenset(

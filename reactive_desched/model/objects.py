@@ -397,6 +397,16 @@ class Pod(Struct, frozen=True, gc=False):
         return None
 
     @property
+    def readiness_changed_s(self) -> int:
+        """Return when the pod became Ready or ceased to be; its creation without such a time."""
+        for condition, changed in zip(
+            self.status.conditions, self.condition_transitions, strict=False
+        ):
+            if condition.type == "Ready" and changed is not None:
+                return self.created_s + changed
+        return self.created_s
+
+    @property
     def unready_since_s(self) -> int | None:
         """Return since when the pod is not Ready, or its creation without a status; else None.
 

@@ -28,7 +28,7 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
 )
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, PodStatus
+from reactive_desched.model.objects import ContainerStatus, Node, Pod, PodCondition, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.text.ages import format_age
 
@@ -187,7 +187,11 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
 
     Ages are whole seconds: at most 600 allows 600, and 601 is too old; a condition that must last
     600 seconds may go at 600. What is dated in the future, by a clock that is wrong, is young.
-    The oldest pod of all goes first.
+    The oldest pod of all goes first. In reactive mode a state of a pod that is not Ready, or a
+    condition that need not last, counts when it is two minutes old
+    (`guards.standingTimes.podStates`), and on a node that came back when that has been Ready for
+    as long as for restarts: an old pod is in it for a moment whenever its container or its node
+    restarts. A sweep evicts at once.
     """
 
     name = "PodLifeTime"
@@ -230,7 +234,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
         now_s, next_s, cache = view.now_s, inf, _ConditionCache()
-        findings = []
+        findings = list[Finding]()
         for pod in node_and_pods[1]:
             due_s = self._due_s(pod, cache)
             if due_s >= next_s or not self._matches_args(pod):
@@ -239,7 +243,10 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
                 next_s = due_s
             else:
                 reason, numbers = self._explain(pod, now_s)
-                findings.append(Finding(pod, self.name, reason, details=numbers))
+                wait_s = self._state_wait_s(pod, node_and_pods[0], view)
+                from_s = now_s + wait_s if wait_s else 0.0
+                found = Finding(pod, self.name, reason, details=numbers, counts_from_s=from_s)
+                findings.append(found)
         yield from sorted(findings, key=_created_s)
         if next_s < inf:
             yield RequeueAfter(next_s - now_s)
@@ -272,6 +279,20 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         return (
             max(due_s, self._first_due_condition(pod, cache)[0]) if self.args.conditions else due_s
         )
+
+    def _state_wait_s(self, pod: Pod, node: Node, view: View) -> float:
+        """Say for how long what the arguments ask of its status must still last to count."""
+        if pod.has_ended:
+            return 0.0
+        waits = [0.0]
+        is_state = self._states and self._first_listed_state(pod.status) != _RUNNING
+        if (is_state or self._exit_codes) and not pod.status.is_ready:
+            waits += view.state_wait_s(pod.readiness_changed_s), view.ready_wait_s(node)
+        if (met := self._first_due_condition(pod, {})[1]) is not None:
+            changed_s = pod.condition_transitions[met[0]]
+            if met[1].min_time_since_last_transition_seconds is None and changed_s is not None:
+                waits.append(view.state_wait_s(pod.created_s + changed_s))
+        return max(waits)
 
     def _matches_args(self, pod: Pod) -> bool:
         """Say whether the pod matches every argument that does not depend on time."""

@@ -376,7 +376,7 @@ async def test_a_pod_that_started_or_became_ready_a_moment_ago_is_evicted_a_mome
 async def test_a_pod_that_has_ended_may_be_of_any_age_and_of_any_workload() -> None:
     ended = pod("web", on="n1", created=100, status=PodStatus("Failed"))
     rolling_out = change(WEB_DEPLOYMENT, rollout="half of it")
-    async with controller(PROMPT).running() as flow:
+    async with controller(PROMPT.model_copy(update={"min_ended_time_s": 0})).running() as flow:
         await anyio.sleep(103)
         flow.sync_and_resume(node("n1"), FREE, ended, SET, rolling_out)
         await anyio.sleep(1)

@@ -158,6 +158,9 @@ MEMORY = "flow/test_memory.py"
 BRAKES = "flow/test_brakes.py"
 WORK = "flow/test_unfinished_work.py"
 HELD_BY = {
+    "guard NewlyEndedPods": (
+        "flow/test_states_of_pods.py::test_a_pod_that_has_ended_is_there_for_a_minute"
+    ),
     "guard ResourceClaims": (
         f"{WORK}::test_a_pod_with_a_claim_is_held_also_where_the_scheduler_made_it"
     ),

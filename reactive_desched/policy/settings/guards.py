@@ -35,6 +35,7 @@ class GuardName(StrEnum):
     NOMINATED_PODS = "NominatedPods"
     YOUNG_PODS = "YoungPods"
     NEWLY_READY_PODS = "NewlyReadyPods"
+    NEWLY_ENDED_PODS = "NewlyEndedPods"
     DRAINED_NODES = "DrainedNodes"
     ROLLOUTS = "Rollouts"
     UNREADY_WORKLOADS = "UnreadyWorkloads"
@@ -97,6 +98,12 @@ class StandingTimeSettings(Section):
         default=120.0,
         description="How long a node that came back must be Ready before the restarts of its pods "
         "are a reason for RemovePodsHavingTooManyRestarts.",
+    )
+    pod_states_s: Seconds = Field(
+        default=120.0,
+        description="How long a pod must be in a state, such as CrashLoopBackOff or "
+        "ContainerCreating, or a condition without `minTimeSinceLastTransitionSeconds`, before it "
+        "is a reason for PodLifeTime: an old pod whose container or node restarts is in it too.",
     )
     absent_nodes_s: Seconds = Field(
         default=300.0,
@@ -167,6 +174,11 @@ class GuardSettings(Section):
         default=5.0,
         description="A pod that is Ready for less than so long is not evicted: what depends on it "
         "has only just found it; 0s: any time.",
+    )
+    min_ended_time_s: Seconds = Field(
+        default=60.0,
+        description="A pod that ended less than so long ago is not evicted: its controller reads "
+        "how it ended, and what collects logs reads these; 0s: any time.",
     )
     unready_timeout_s: Seconds = Field(
         default=600.0,
@@ -269,6 +281,7 @@ class GuardSettings(Section):
             times.ready_nodes_s,
             times.absent_nodes_s,
             times.node_use_s,
+            times.pod_states_s,
         )
 
     def holds(self, guard: GuardName, plugin: str) -> bool:
