@@ -337,7 +337,7 @@ COUNTS_AT_ONCE: Final = TaintRule()
 
 
 class ReasonRules(Struct, frozen=True):
-    """What is a reason to evict in this mode, and how long each must last.
+    """The reasons to evict in this mode, and how long each must last.
 
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is
