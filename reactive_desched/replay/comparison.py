@@ -45,6 +45,11 @@ class Comparison(Struct, frozen=True):
         kept = (each for each in self.differences if each.decision.monotonic_s <= ends_s)
         return replace(self, differences=tuple(kept))
 
+    def without(self, is_lost: Callable[[Difference], bool]) -> "Comparison":
+        """Return it without the differences of which this is said."""
+        kept = (each for each in self.differences if not is_lost(each))
+        return replace(self, differences=tuple(kept))
+
 
 def compare(
     journal: Iterable[MadeDecision],

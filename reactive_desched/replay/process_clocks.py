@@ -34,6 +34,7 @@ from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import (
     JournalEntry,
     JournalPart,
+    LostRecords,
     MadeDecision,
     RecordedDecisions,
     is_verdict,
@@ -110,7 +111,7 @@ class ProcessClocks:
     `read` reads the recording, which lies in `paths`; it is read once more where the time of day
     differs within it. The lives are run up to `until_s`, in seconds since the epoch: without an end
     all are, and the journal is read once for them, else of each life its own part. `on_damage`
-    takes what of the whole journal cannot be read.
+    takes what of the whole journal cannot be read, and `lost` has the records that it lacks.
     Raises OSError where the journal cannot be read; None is none.
     """
 
@@ -125,6 +126,7 @@ class ProcessClocks:
         self.journal: Final = journal
         self._on_damage = on_damage
         self._until_s = until_s
+        self.lost: Final[list[LostRecords]] = []
         self._clocks: list[LifeClock] = []
         self._placed: list[list[JournalEntry]] = []
         if _was_set(times_of_frames(paths)):
@@ -170,7 +172,7 @@ class ProcessClocks:
     def _whole_journal(self) -> list[tuple[int, JournalEntry]]:
         if self.journal is None:
             return []
-        return read_entries(self.journal, on_damage=self._on_damage)
+        return read_entries(self.journal, on_damage=self._on_damage, on_loss=self.lost.append)
 
     def _entries_of(self, life: Life) -> list[tuple[int, JournalEntry]]:
         """Return the records that a life needs which is run up to the end."""

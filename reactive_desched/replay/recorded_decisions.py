@@ -1,7 +1,7 @@
 """The decisions and evictions that a journal has of one process, as a replay needs them."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import inf, isinf
 from pathlib import Path
@@ -211,16 +211,48 @@ WHOLE: Final = JournalPart()
 """The whole journal."""
 
 
+class LostRecords(Struct):
+    """Records that a journal lacks: how many, and the times of day of those beside them.
+
+    Where everything behind a sequence is missing, that is `after`.
+    """
+
+    count: float
+    since_s: float = -inf
+    until_s: float = inf
+    after: int | None = None
+
+    def is_behind(self, found: int) -> bool:
+        """Say whether what a process wrote is missing that found records up to a sequence."""
+        return self.after is not None and found >= self.after
+
+    def take(self, wall_s: float, tolerance_s: float) -> bool:
+        """Say whether one of them may be of this moment, and count it as found."""
+        first_s, last_s = sorted((self.since_s, self.until_s))
+        if self.count <= 0 or not first_s - tolerance_s <= wall_s <= last_s + tolerance_s:
+            return False
+        self.count -= 1
+        return True
+
+
+OnLoss = Callable[[LostRecords], None]
+
+
+def _ignore_loss(_: LostRecords) -> None:
+    """Let records be lost."""
+
+
 def read_entries(
     directory: Path,
     part: JournalPart = WHOLE,
     on_damage: OnDamage = ignore_damage,
+    on_loss: OnLoss = _ignore_loss,
 ) -> list[tuple[int, JournalEntry]]:
     """Return what a journal has, with the sequence of each record.
 
     Raises OSError where the folder cannot be read; damaged lines are left out.
     """
-    events = _events(directory, part, on_damage)
+    events = _events(directory, part, on_damage, on_loss)
     return [(int(event.sequence), _entry(event)) for event in events]
 
 
@@ -237,24 +269,43 @@ def _entry(event: AnyEvent) -> JournalEntry:
     return _Ended(at, event.causationid, outcome)
 
 
-def _events(directory: Path, part: JournalPart, on_damage: OnDamage) -> Iterator[AnyEvent]:
+def _events(
+    directory: Path, part: JournalPart, on_damage: OnDamage, on_loss: OnLoss
+) -> Iterator[AnyEvent]:
     last: int | None = None
+    before, damaged_last = b"", 0.0
     for segment in segments_of_time(directory, part.since_s, part.until_s):
         name, place = segment.path.name, 0
+        last = segment.first_seq - 1 if last is None else last
         try:
             for line in read_lines(segment):
                 if (seq := line.seq) is None:
                     on_damage(Damage(name, line.offset, _LINE_DAMAGED))
+                    damaged_last += 1
                     continue
-                if last is not None and seq > last + 1:
+                if seq > last + 1:
                     lost = missing_records(last + 1, seq - 1)
                     text = f"{lost} before it: {LOOK_AT_JOURNAL}"
                     on_damage(Damage(name, line.offset, text))
-                last, place = seq, line.end
+                    on_loss(
+                        LostRecords(
+                            seq - 1 - last, time_of_line(before, -inf), time_of_line(line.raw)
+                        )
+                    )
+                last, place, before, damaged_last = seq, line.end, line.raw, 0.0
                 if _is_read(line) and part.has(line) and (event := _read_event(line)) is not None:
                     yield event
         except READ_ERRORS as error:  # what is before the damage counts
             on_damage(Damage(name, place, f"cannot be read on: {error}; {LOOK_AT_JOURNAL}"))
+            damaged_last = inf
+    if damaged_last:
+        on_loss(LostRecords(damaged_last, time_of_line(before, -inf)))
+
+
+def time_of_line(raw: bytes, otherwise: float = inf) -> float:
+    """Return the time of day of a line, in seconds since the epoch."""
+    happened = happened_at(raw) if raw else None
+    return otherwise if happened is None else happened.timestamp()
 
 
 def missing_records(first: int, last: int) -> str:

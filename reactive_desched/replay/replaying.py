@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.event import Uptime
 from reactive_desched.errors import NotRecorded
@@ -38,9 +39,11 @@ from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.process_clocks import LifeClock, ProcessClocks
 from reactive_desched.replay.recorded_decisions import (
     LOOK_AT_JOURNAL,
+    LostRecords,
     MadeDecision,
     RecordedDecisions,
     missing_records,
+    time_of_line,
 )
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
@@ -55,6 +58,9 @@ _UNWRITTEN_S: Final = 10.0
 
 NEAR_BYTES: Final = 4 * 2**20
 """With more of a recording between the start of a process and a moment it is not run from there."""
+
+TOLERANCE_S: Final = 5.0
+"""A replay decides so much earlier or later than a record that is lost, as a rule."""
 
 SETTLES_S: Final = 900.0
 """So long after the beginning in the midst of a process nothing is compared: rates warm up, and
@@ -127,7 +133,7 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         on_damage=damages.append,
     )
     found, unrecorded, ended_s = lives(read_items(paths, damages.append)), 0, inf
-    read_up_to = 0
+    read_up_to, found_by = 0, list[int]()
     for attempt in _run_lives(found, clocks, registry, options.until_s):
         not_compared += _unrecorded_between(clocks, options, ended_s, attempt.life.began.wall_s)
         compared = _compare(attempt, options, not_compared)
@@ -139,10 +145,13 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
             read_up_to = max(read_up_to, attempt.run.read_up_to)
         if compared is not None:
             replayed.append(compared)
+            found_by.append(read_up_to)
             unrecorded = clocks.count_last(compared.ended_s, options.until_s)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
-    damages += _lost_end(options.journal, read_up_to)
+    lost_end, lost = _lost_end(options.journal, read_up_to)
+    damages += lost_end
+    not_compared += _leave_out_lost(replayed, found_by, [*clocks.lost, *lost])
     shortfall, gaps = _unrecorded_times(options)
     return ReplayReport(
         tuple(replayed),
@@ -170,17 +179,49 @@ def _finite(until_s: float) -> float | None:
     return until_s if isfinite(until_s) else None
 
 
-def _lost_end(journal: Path, read_up_to: int) -> Iterator[Damage]:
-    """Say that the end of a journal is lost, of which a recorded process had found more."""
-    last, name = 0, ""
-    for segment in list_segments(journal)[-1:]:
+def _lost_end(journal: Path, read_up_to: int) -> tuple[list[Damage], list[LostRecords]]:
+    """Say that the end of a journal is lost, of which a recorded process had found more.
+
+    What was written after that is lost, too.
+    """
+    last, raw = 0, b""
+    segments = list_segments(journal)[-1:]
+    for segment in segments:
+        last = segment.first_seq - 1
         with suppress(*READ_ERRORS):  # that it is damaged is said already
             for line in read_lines(segment):
-                last, name = line.seq or last, segment.path.name
-    if name and last < read_up_to:
-        lost = missing_records(last + 1, read_up_to)
-        text = f"{lost} behind it: a recorded process found them when it started; {LOOK_AT_JOURNAL}"
-        yield Damage(name, segment.path.stat().st_size, text)
+                last, raw = (last, raw) if line.seq is None else (line.seq, line.raw)
+    if last >= read_up_to:
+        return [], []
+    lost = missing_records(last + 1, read_up_to)
+    text = f"{lost} behind it: a recorded process found them when it started; {LOOK_AT_JOURNAL}"
+    file = segments[0].path if segments else journal
+    size = file.stat().st_size if segments else 0
+    since_s = time_of_line(raw, -inf)
+    return [Damage(file.name, size, text)], [LostRecords(inf, since_s, after=last)]
+
+
+def _leave_out_lost(
+    replayed: list[ReplayedLife], found_by: Sequence[int], lost: Sequence[LostRecords]
+) -> Iterator[str]:
+    """Leave out decisions of the replay that the journal may have lost, and say how many.
+
+    `found_by` has for each life the sequence of the last record that its process found.
+    """
+    left_out = 0
+    for number, (life, found) in enumerate(zip(replayed, found_by, strict=True)):
+
+        def is_lost(each: Difference, found: int = found) -> bool:
+            at_s = each.decision.at.wall_s
+            return not each.is_of_journal and any(
+                of.is_behind(found) or of.take(at_s, TOLERANCE_S) for of in lost
+            )
+
+        comparison = life.comparison.without(is_lost)
+        left_out += len(life.comparison.differences) - len(comparison.differences)
+        replayed[number] = replace(life, comparison=comparison)
+    if left_out:
+        yield f"{format_count(left_out, 'decision')} of the replay: their records are not here"
 
 
 def _unrecorded_between(

@@ -99,6 +99,62 @@ def test_the_end_of_a_journal_that_was_cut_behind_a_whole_line_is_said_to_be_mis
     assert damage.file == segment.path.name
     assert damage.message.startswith(f"records {kept + 1} to ")
 
+    report = replayed(folder)
+    assert report.differences == ()
+    assert any(" of the replay: " in each for each in report.not_compared)
+
+
+def torn(line: bytes) -> bytes:
+    return line[:-9] + b"\n"
+
+
+def gone(_: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("lose", [torn, gone])
+@pytest.mark.parametrize("number", [0, 1, 2, -1])
+def test_a_decision_that_the_journal_has_lost_is_no_difference(
+    lose: Callable[[bytes], bytes], number: int, folder: Path, whole: int
+) -> None:
+    (segment,) = list_segments(folder)
+    lines = segment.path.read_bytes().splitlines(keepends=True)
+    decisions = [at for at, line in enumerate(lines) if b".decision.refuse." in line]
+    lines[decisions[number]] = lose(lines[decisions[number]])
+    segment.path.write_bytes(b"".join(lines))
+
+    report = replayed(folder)
+
+    assert report.differences == ()
+    assert report.equal < whole
+    assert report.damages
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, empty], ids=["gone", "emptied"])
+def test_a_journal_that_is_lost_is_said_and_makes_no_differences(
+    lose: Callable[[Path], None], folder: Path
+) -> None:
+    (segment,) = list_segments(folder)
+    lose(segment.path)
+
+    report = replayed(folder)
+
+    assert report.differences == ()
+    assert report.damages
+    assert any(" of the replay: " in each for each in report.not_compared)
+
+
+def test_another_decision_beside_one_that_is_lost_is_a_difference(folder: Path) -> None:
+    (segment,) = list_segments(folder)
+    lines = segment.path.read_bytes().splitlines(keepends=True)
+    decisions = [at for at, line in enumerate(lines) if b".decision.refuse." in line]
+    altered = decisions[-2:]
+    lines[altered[0]] = lines[altered[0]].replace(b'"reason":"', b'"reason":"Not', 1)
+    lines[altered[1]] = b""
+    segment.path.write_bytes(b"".join(lines))
+
+    assert [each.is_of_journal for each in replayed(folder).differences][:1] == [True]
+
 
 def test_a_segment_of_another_recording_is_refused_and_not_replayed(folder: Path) -> None:
     paths = segment_paths(folder / "recording")
