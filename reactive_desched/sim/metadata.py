@@ -32,10 +32,19 @@ def generated_name(prefix: str, rng: random.Random) -> str:
     return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
 
 
-def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_salt: int = 0) -> Obj:
+def for_create(
+    kind: Resource,
+    obj: Obj,
+    now: float,
+    rng: random.Random,
+    uid_salt: int = 0,
+    *,
+    draws: bool = True,
+) -> Obj:
     """Return the metadata of a new object: the client's fields plus those that the server sets.
 
-    The salt, of 128 bits, changes nothing but the uid.
+    The salt, of 128 bits, changes nothing but the uid. Where nothing is to be drawn the uid follows
+    from the names and the owner: all else has the luck that it would have without the object.
     """
     wished = obj.get("metadata") or {}
     meta = {field: wished[field] for field in _CLIENT_FIELDS if wished.get(field)}
@@ -43,7 +52,7 @@ def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_sal
         meta.pop("namespace", None)
     if "ownerReferences" in meta:
         meta["ownerReferences"] = _one_per_uid(meta["ownerReferences"])
-    bits = _uid_bits(kind, wished, rng)
+    bits = _drawn_bits(kind, wished, rng) if draws else _bits_of_names(wished)
     meta["uid"] = str(uuid.UUID(int=bits ^ uid_salt, version=4))
     meta["creationTimestamp"] = rfc3339(now)
     if kind.has_generation:
@@ -51,17 +60,18 @@ def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_sal
     return meta
 
 
-def _uid_bits(kind: Resource, wished: Obj, rng: random.Random) -> int:
-    """Draw the bits of a uid; those of a revision follow from its owner, and draw nothing.
+def _drawn_bits(kind: Resource, wished: Obj, rng: random.Random) -> int:
+    return dice_for(rng, "uid", kind.plural, *_names(wished)).getrandbits(128)
 
-    So everything else has the luck that it had when there were no revisions.
-    """
-    names = str(wished.get("namespace") or ""), str(wished.get("name") or "")
-    if kind.kind == "ControllerRevision":
-        owners = (each.get("uid") for each in wished.get("ownerReferences") or ())
-        text = " ".join(map(str, (*names, *owners)))
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
-    return dice_for(rng, "uid", kind.plural, *names).getrandbits(128)
+
+def _bits_of_names(wished: Obj) -> int:
+    owners = (each.get("uid") for each in wished.get("ownerReferences") or ())
+    text = " ".join(map(str, (*_names(wished), *owners)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+
+
+def _names(wished: Obj) -> tuple[str, str]:
+    return str(wished.get("namespace") or ""), str(wished.get("name") or "")
 
 
 def carried_over(current: Obj, incoming: Obj) -> Obj:

@@ -25,15 +25,37 @@ class Recorder:
         self._component = component
         self._written: OrderedDict[tuple[str, str, str], tuple[str, str]] = OrderedDict()
 
-    def normal(self, regarding: Obj, reason: str, action: str, note: str) -> None:
-        """Record that something went as it should."""
-        self._record(regarding, "Normal", reason, action, note)
+    def normal(
+        self,
+        regarding: Obj,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        field: str = "",
+        draws_uid: bool = True,
+    ) -> None:
+        """Record that something went as it should, at a field of the object or at all of it.
+
+        Where nothing is drawn, all objects have the names and uids that they have without it.
+        """
+        self._record(regarding, "Normal", reason, action, note, field, draws_uid=draws_uid)
 
     def warning(self, regarding: Obj, reason: str, action: str, note: str) -> None:
         """Record that something did not."""
         self._record(regarding, "Warning", reason, action, note)
 
-    def _record(self, regarding: Obj, kind: str, reason: str, action: str, note: str) -> None:
+    def _record(
+        self,
+        regarding: Obj,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        field: str = "",
+        *,
+        draws_uid: bool = True,
+    ) -> None:
         identity = (regarding["metadata"]["uid"], reason, note)
         place = self._written.get(identity)
         if place is not None and self._store.get("events", *place) is not None:
@@ -41,10 +63,12 @@ class Recorder:
             self._store.modify("events", *place, self._repeated)
             return
         event = self._event(regarding, kind, reason, action, note)
+        if field:
+            event["involvedObject"]["fieldPath"] = field
         home = self._store.get("namespaces", "", namespace_of(event))
         if home is None or "deletionTimestamp" in home["metadata"]:
             return  # Nobody may write into a namespace on its way out.
-        self._store.create("events", event)
+        self._store.create("events", event, draws_uid=draws_uid)
         self._written[identity] = (namespace_of(event), name_of(event))
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)

@@ -114,6 +114,7 @@ async def _populated(
         pace=landscape.pace,
         heartbeats=landscape.heartbeats,
         node_agents=landscape.node_agents,
+        tells_starts=True,
         scoring=landscape.scoring,
         most_ended_pods=landscape.most_ended_pods,
         tolerant=True,

@@ -101,12 +101,13 @@ class Store:
         dry_run: bool = False,
         owners: Owners | None = None,
         check: Check | None = None,
+        draws_uid: bool = True,
     ) -> Obj:
         """Store a new object and return it as stored; raise StatusError when refused."""
         kind = self.kinds[resource]
         new = clone(obj)
         new["metadata"] = metadata.for_create(
-            kind, new, self.clock.now(), self._rng, self._uid_salt
+            kind, new, self.clock.now(), self._rng, self._uid_salt, draws=draws_uid
         )
         self._name(kind, new)
         admission.admit_namespace(kind, new, lambda name: self.get("namespaces", "", name))

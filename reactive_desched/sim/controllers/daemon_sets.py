@@ -119,7 +119,7 @@ class DaemonSets(Reconciler):
             node = nodes.get(_target(pod))
             unwanted = node is None or not placement.may_stay(node) or is_terminal(pod)
             if unwanted and not is_terminating(pod):
-                self._pods.delete(pod)
+                self._pods.delete_for(owner, pod, draws_uid=False)
             else:
                 held[_target(pod)] = pod
         for name, node in nodes.items():
@@ -136,7 +136,7 @@ class DaemonSets(Reconciler):
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_extra_tolerations(spec)]
         affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
         affinity[_REQUIRED] = _pinned(affinity.get(_REQUIRED), node)
-        return self._pods.put(owner, pod)
+        return self._pods.put_for(owner, pod, draws_uid=False)
 
     def _update(self, owner: Obj) -> None:
         """Delete one outdated pod when every other is ready."""
@@ -148,9 +148,9 @@ class DaemonSets(Reconciler):
         outdated = [p for p in pods if is_active(p) and labels_of(p).get(REVISION) != current]
         broken = next((pod for pod in outdated if not is_ready(pod)), None)
         if broken is not None:
-            self._pods.delete(broken)
+            self._pods.delete_for(owner, broken, draws_uid=False)
         elif outdated and all(is_ready(pod) and not is_terminating(pod) for pod in pods):
-            self._pods.delete(outdated[0])
+            self._pods.delete_for(owner, outdated[0], draws_uid=False)
 
     def _report(self, owner: Obj, eligible: Iterable[str]) -> None:
         current = template_hash(owner["spec"]["template"])

@@ -14,7 +14,7 @@ from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Store
 
-__all__ = ["RETRY_S", "PodControl", "template_hash"]
+__all__ = ["CREATED", "DELETED", "RETRY_S", "PodControl", "template_hash"]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 10
@@ -39,6 +39,10 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+CREATED: Final = "SuccessfulCreate"
+DELETED: Final = "SuccessfulDelete"
+"""The reasons of Events about pods that a controller made, or deleted."""
+
 RETRY_S: Final = 5.0
 """How long a controller waits after the API server refused to create a pod for it."""
 
@@ -58,12 +62,15 @@ class PodControl:
         pod["metadata"]["generateName"] = prefix
         return self.put_for(owner, pod)
 
-    def put_for(self, owner: Obj, pod: Obj) -> bool:
-        """Store a finished pod and say so; False when refused."""
+    def put_for(self, owner: Obj, pod: Obj, *, draws_uid: bool = True) -> bool:
+        """Store a finished pod and say so; False when refused.
+
+        `draws_uid` is about the Event.
+        """
         if not self.put(owner, pod):
             return False
         note = f"Created pod: {name_of(pod)}"
-        self.recorder.normal(owner, "SuccessfulCreate", "SuccessfulCreate", note)
+        self.recorder.normal(owner, CREATED, CREATED, note, draws_uid=draws_uid)
         return True
 
     def put(self, owner: Obj, pod: Obj) -> bool:
@@ -76,11 +83,11 @@ class PodControl:
             return False
         return True
 
-    def delete_for(self, owner: Obj, pod: Obj) -> None:
-        """Delete exactly this pod, with its own grace, and say so."""
+    def delete_for(self, owner: Obj, pod: Obj, *, draws_uid: bool = True) -> None:
+        """Delete exactly this pod, with its own grace, and say so; `draws_uid` as above."""
         self.delete(pod)
         note = f"Deleted pod: {name_of(pod)}"
-        self.recorder.normal(owner, "SuccessfulDelete", "SuccessfulDelete", note)
+        self.recorder.normal(owner, DELETED, DELETED, note, draws_uid=draws_uid)
 
     def delete(self, pod: Obj, grace_s: int | None = None) -> None:
         """Delete exactly this pod, with its own grace unless another is given."""

@@ -79,7 +79,7 @@ class ReplicaSets(Reconciler):
         too_many = min(len(active) - wanted, _BURST)
         if too_many > 0:
             for pod in first_to_go(active, self._related(owner), too_many, now):
-                self._pods.delete(pod)
+                self._pods.delete_for(owner, pod, draws_uid=False)
         if abs(wanted - len(active)) > _BURST:
             self.soon(key_of(owner))
 

@@ -48,7 +48,7 @@ class Revisions:
         last = max((each["revision"] for each in found), default=0)
         present = self._store.get(_KIND, namespace_of(owner), name)
         if present is None:
-            self._store.create(_KIND, self._new(owner, name, last + 1))
+            self._store.create(_KIND, self._new(owner, name, last + 1), draws_uid=False)
         elif present["revision"] < last:
             self._store.modify(_KIND, *key_of(present), lambda it: {**it, "revision": last + 1})
         self._trim(owner, [each for each in found if name_of(each) not in {name, *used}])

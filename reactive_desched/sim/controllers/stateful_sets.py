@@ -5,7 +5,7 @@ from typing import Final
 
 from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.pod_control import CREATED, DELETED, RETRY_S, PodControl
 from reactive_desched.sim.controllers.revisions import REVISION, Revisions, as_of, revision_name
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, clone, labels_of, merged, name_of, namespace_of
@@ -108,7 +108,7 @@ class StatefulSets(Reconciler):
         for ordinal in view.places:
             pod = view.pods.get(ordinal)
             if pod is not None and is_terminal(pod) and not is_terminating(pod):
-                self._pods.delete(pod)
+                self._delete(view.owner, pod)
                 pod = None
             if pod is None:
                 if not self._create(view, ordinal):
@@ -123,7 +123,7 @@ class StatefulSets(Reconciler):
         """Delete the highest pods beyond the wanted size; False while any is left."""
         for pod in view.surplus:
             if not is_terminating(pod):
-                self._pods.delete(pod)
+                self._delete(view.owner, pod)
             if view.in_order:
                 return False
         return not view.surplus
@@ -138,7 +138,7 @@ class StatefulSets(Reconciler):
             pod = view.pods.get(ordinal, {})
             if pod and labels_of(pod).get(REVISION) != view.revision:
                 if not is_terminating(pod):
-                    self._pods.delete(pod)
+                    self._delete(view.owner, pod)
                 return
             if not view.is_healthy(pod):
                 return
@@ -147,7 +147,19 @@ class StatefulSets(Reconciler):
         pod = stateful_pod(self._at(view, ordinal), ordinal)
         for template in view.owner["spec"].get("volumeClaimTemplates") or ():
             self._claim(view.owner, template, pod["metadata"]["name"])
-        return self._pods.put(view.owner, pod)
+        if not self._pods.put(view.owner, pod):
+            return False
+        self._say(view.owner, CREATED, f"Create Pod {name_of(pod)} in StatefulSet {{}} successful")
+        return True
+
+    def _delete(self, owner: Obj, pod: Obj) -> None:
+        self._pods.delete(pod)
+        self._say(owner, DELETED, f"Delete Pod {name_of(pod)} in StatefulSet {{}} successful")
+
+    def _say(self, owner: Obj, reason: str, note: str) -> None:
+        """Record what was done for a set, which `{}` stands for; nothing is drawn for the Event."""
+        note = note.format(name_of(owner))
+        self._pods.recorder.normal(owner, reason, reason, note, draws_uid=False)
 
     def _at(self, view: "_View", ordinal: int) -> Obj:
         """Return the set as a new pod of it is made: below the partition as it was."""
@@ -165,6 +177,8 @@ class StatefulSets(Reconciler):
             meta = {"name": name, "namespace": namespace, "labels": dict(labels)}
             spec = clone(template["spec"])
             self.store.create("persistentvolumeclaims", {"metadata": meta, "spec": spec})
+            note = f"Create Claim {name} Pod {pod} in StatefulSet {{}} success"
+            self._say(owner, CREATED, note)
 
     def _wake_when_available(self, view: "_View") -> None:
         if not view.min_ready_s:

@@ -94,3 +94,16 @@ def test_an_update_replaces_one_pod_at_a_time() -> None:
     world.advance(20)
 
     assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
+
+
+def test_events_say_which_pods_were_made_and_deleted() -> None:
+    world = SimulatedCluster().nodes("n1", labels={"pool": "a"})
+    daemon_set(world, nodeSelector={"pool": "a"})
+    world.advance(5)
+    (name,) = world.names()
+    assert world.events("SuccessfulCreate") == [f"Created pod: {name}"]
+    node = world.get("nodes", "n1")
+    world.store.update("nodes", {**node, "metadata": {**node["metadata"], "labels": {}}})
+    world.advance(5)
+
+    assert world.events("SuccessfulDelete") == [f"Deleted pod: {name}"]

@@ -82,3 +82,16 @@ def test_a_replication_controller_is_kept_the_same_way() -> None:
 
     assert sorted(world.phases().values()) == ["Ready", "Ready"]
     assert world.status("replicationcontrollers", "web")["readyReplicas"] == 2
+
+
+def test_events_say_which_pods_were_deleted() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.deployment("web", 3)
+    world.advance(5)
+    before = world.names()
+    world.edit("deployments", "web", replicas=1)
+    world.advance(5)
+
+    gone = before - world.names()
+    assert len(gone) == 2
+    assert set(world.events("SuccessfulDelete")) == {f"Deleted pod: {name}" for name in gone}

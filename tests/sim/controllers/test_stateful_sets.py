@@ -1,5 +1,6 @@
 """A StatefulSet's pods have names and an order."""
 
+from tests.support.golden import verbatim
 from tests.support.sim_world import SimulatedCluster, pod_template
 
 CLAIM = {
@@ -17,6 +18,24 @@ def test_each_pod_waits_until_the_one_before_it_is_ready() -> None:
     assert world.phases() == {"db-0": "Ready", "db-1": "Pending"}
     world.advance(5)
     assert world.phases() == {"db-0": "Ready", "db-1": "Ready", "db-2": "Ready"}
+
+
+def test_events_say_what_was_made_and_deleted_for_a_set() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.stateful_set("db", 2, {"volumeClaimTemplates": [CLAIM]})
+    world.advance(10)
+    world.edit("statefulsets", "db", replicas=1)
+    world.advance(10)
+
+    made = [f"Create Pod db-{number} in StatefulSet db successful" for number in range(2)]
+    claims = [
+        f"Create Claim data-db-{number} Pod db-{number} in StatefulSet db success"
+        for number in range(2)
+    ]
+    assert sorted(world.events("SuccessfulCreate")) == sorted([*made, *claims])
+    assert world.events("SuccessfulDelete") == [
+        verbatim("Delete Pod db-1 in StatefulSet db successful")
+    ]
 
 
 def test_parallel_pods_start_together() -> None:

@@ -437,6 +437,52 @@ def job_replacement_policy(planes: Planes) -> None:
     planes.agree("it has ended", look)
 
 
+def events_of_workloads(planes: Planes) -> None:
+    """Let workloads make and delete pods; what their controllers say of it is in Events."""
+
+    def look(plane: Plane) -> object:
+        found = plane.items(core(planes, "events"))
+        return sorted(_of_a_controller(each) for each in found if "Pod" not in _about(each))
+
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    db = workload("StatefulSet", "db", replicas=2)
+    db["spec"] |= {"serviceName": "db", "volumeClaimTemplates": [claim]}
+    planes.send("POST", apps(planes, "statefulsets"), db)
+    for count in range(2):
+        planes.agree(f"{count + 1} created", seen(planes))
+        planes.each(_ready_one)
+    planes.send("PATCH", apps(planes, "statefulsets/db/scale"), {"spec": {"replicas": 1}}, MERGE)
+    planes.agree("one is left", seen(planes))
+    planes.send("POST", apps(planes, "deployments"), workload("Deployment", "web", replicas=2))
+    planes.agree("two more are created", seen(planes))
+    planes.each(_ready_one)
+    planes.each(_ready_one)
+    planes.send("PATCH", apps(planes, "deployments/web/scale"), {"spec": {"replicas": 1}}, MERGE)
+    planes.agree("one is left of each", seen(planes))
+    planes.send("PATCH", apps(planes, "deployments/web"), NEW_IMAGE, STRATEGIC)
+    planes.agree("a new one is created", seen(planes))
+    planes.each(_ready_one)
+    planes.agree("an old one is gone", seen(planes))
+    planes.send("POST", batch(planes, "jobs"), job("once"))
+    planes.agree("one more is created", seen(planes))
+    planes.send("PATCH", batch(planes, "jobs/once"), {"spec": {"suspend": True}}, MERGE)
+    planes.agree("and deleted", seen(planes))
+    planes.agree("the Events of all controllers", look)
+
+
+def _about(event: Object) -> str:
+    found: str = event["involvedObject"]["kind"]
+    return found
+
+
+def _of_a_controller(event: Object) -> tuple[str, ...]:
+    said = (str(plain(event[field])) for field in ("type", "reason", "message"))
+    return (_about(event), event["source"]["component"], *said)
+
+
 def _await_pod_gc(plane: Plane) -> None:
     """Wait until the pod garbage collector has looked, which it does every 20 s.
 
@@ -470,4 +516,5 @@ WORKLOADS = (
     indexed_job,
     job_success_policy,
     job_replacement_policy,
+    events_of_workloads,
 )
