@@ -141,6 +141,9 @@ class Kubelets(Reconciler):
         if node_status.needs_report(node):
             status = node_status.reported(node, now)
             self.store.replace_status("nodes", *key, status)
+            if _ready(node) != "True":
+                note = f"Node {key[1]} status is now: NodeReady"
+                self._recorder.normal(node, "NodeReady", "NodeReady", note, draws_uid=False)
         for pod in self._index.on_node(key[1]):
             self.soon(key_of(pod))
 

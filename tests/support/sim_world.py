@@ -4,6 +4,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.cluster import MOST_ENDED_PODS, ClusterOptions, SimCluster
 from reactive_desched.sim.conditions import condition_status
@@ -13,7 +15,7 @@ from reactive_desched.sim.pods import is_terminating, node_of, phase_of
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.seed import seed, seed_storage
-from reactive_desched.sim.store import DeleteOptions, Store
+from reactive_desched.sim.store import DeleteOptions, Event, Store
 
 START_S = 1_800_000_000.0
 ZONE = "topology.kubernetes.io/zone"
@@ -53,6 +55,10 @@ class SimulatedCluster:
             most_ended_pods=most_ended_pods,
         )
         self.cluster = SimCluster(self.store, rng, options)
+        self._written: list[tuple[Event, bytes]] = []
+        self.store.subscribe(
+            lambda event: self._written.append((event, msgspec.json.encode(event.object)))
+        )
 
     def nodes(self, *names: str, **settings: Any) -> "SimulatedCluster":
         """Add nodes of four cores and eight gibibytes; "n1/a" puts n1 into zone a."""
@@ -93,8 +99,11 @@ class SimulatedCluster:
         )
 
     def advance(self, seconds: float) -> "SimulatedCluster":
-        """Let time pass."""
+        """Let time pass; what was written must not change afterwards: watches send it later."""
         self.cluster.advance(seconds)
+        for event, before in self._written:
+            assert msgspec.json.encode(event.object) == before, f"changed in place: {event.key}"
+        self._written.clear()
         return self
 
     def evict(self, pod: str) -> None:

@@ -198,7 +198,7 @@ class JobRound:
         counted = len(indexes) if self.is_indexed else self._status.get("succeeded")
         return {
             **self._status,
-            "conditions": self._conditions or None,
+            "conditions": list(self._conditions) or None,
             "active": self._active or None,
             "ready": self._ready,
             "terminating": self.terminating,

@@ -199,8 +199,10 @@ class NodePressure(Reconciler):
         if condition_status(node, signal.condition) == condition["status"]:
             return
         write_conditions(self.store, "nodes", node, condition)
-        note = f"Node {name_of(node)} status is now: {condition['reason']}"
-        self._recorder.normal(node, str(condition["reason"]), "NodeCondition", note)
+        # In Events the kubelet calls it by another name than in the condition.
+        reason = str(condition["reason"]).replace("Kubelet", "Node", 1)
+        note = f"Node {name_of(node)} status is now: {reason}"
+        self._recorder.normal(node, reason, "NodeCondition", note)
 
     def _reclaim(self, node: Obj, shortage: _Shortage, now: float) -> None:
         """End the first pod in the kubelet's order: at most one at each look."""

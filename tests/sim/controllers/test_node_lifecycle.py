@@ -6,6 +6,7 @@ import pytest
 
 from reactive_desched.sim.conditions import condition_status, with_condition
 from reactive_desched.sim.node_switch import ANNOTATION
+from tests.support.golden import verbatim
 from tests.support.sim_world import SimulatedCluster
 
 PREFIX = "node.kubernetes.io"
@@ -117,6 +118,7 @@ def test_a_node_that_comes_back_finishes_its_terminating_pods_and_is_used_again(
     assert lost not in world.names()
     world.edit("deployments", "web", replicas=4)
     assert "n1" in world.nodes_of_pods().values()
+    assert verbatim("Node n1 status is now: NodeReady") in world.events("NodeReady")
 
 
 def test_pods_of_a_node_that_comes_back_in_time_are_ready_again() -> None:

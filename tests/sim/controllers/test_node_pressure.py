@@ -70,6 +70,8 @@ def test_the_node_says_so_and_is_closed_until_five_minutes_after_the_shortage() 
 
     enough = condition(world, "MemoryPressure")
     assert (enough["status"], enough["reason"]) == ("False", "KubeletHasSufficientMemory")
+    for reason in ("NodeHasInsufficientMemory", "NodeHasSufficientMemory"):
+        assert world.events(reason) == [f"Node n1 status is now: {reason}"]
     assert SHORT not in world.taints("n1")
 
 
