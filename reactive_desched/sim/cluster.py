@@ -72,7 +72,7 @@ class ClusterOptions(Struct, frozen=True):
     """Whether koordinator's agents report what each node uses every minute."""
     random_ties: bool = False
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
-    tells_starts: bool = False
+    records_starts: bool = False
     """Whether kubelets write Events of containers that start; costs three writes for each."""
     scoring: str = LEAST_ALLOCATED
     """The scoring strategy of the scheduler: LeastAllocated spreads pods, MostAllocated packs."""
@@ -192,7 +192,7 @@ class SimCluster:
             NodeLifecycle(store, index),
             TaintEviction(store, index),
             self.scheduler,
-            Kubelets(store, index, rng, options.pace, tells_starts=options.tells_starts),
+            Kubelets(store, index, rng, options.pace, records_starts=options.records_starts),
             NodePressure(store, index),
             NodeShutdown(store, index),
             QuotaUse(store),

@@ -42,8 +42,8 @@ _STOP_EVENTS: Final = 25
 """Of a pod's containers so many have an Event when they stop: client-go lets no more through."""
 
 
-_STARTS_TOLD: Final = 100
-"""Of the containers that start within a second so many have Events; the others start untold."""
+_STARTS_RECORDED: Final = 100
+"""Of the containers that start within a second so many have Events; the others have none."""
 
 
 class _Life:
@@ -62,7 +62,7 @@ class Kubelets(Reconciler):
     """One for all nodes; remembers one record per bound pod that has not ended.
 
     A node that is switched off freezes: its pods stay as they are until it is back. With
-    `tells_starts` there are Events of containers that start, three for each.
+    `records_starts` there are Events of containers that start, three for each.
     """
 
     watches = frozenset({"nodes", "pods"})
@@ -74,7 +74,7 @@ class Kubelets(Reconciler):
         rng: random.Random,
         pace: Pace,
         *,
-        tells_starts: bool = False,
+        records_starts: bool = False,
     ) -> None:
         super().__init__(store)
         self._index = index
@@ -83,9 +83,9 @@ class Kubelets(Reconciler):
         self._recorder = Recorder(store, "kubelet")
         self._lives: dict[Key, _Life] = {}
         self._addresses = 0
-        self._tells_starts = tells_starts
-        self._told = 0
-        self._told_at = 0.0
+        self._records_starts = records_starts
+        self._recorded = 0
+        self._recorded_at = 0.0
 
     def observe(self, event: Event) -> None:
         """Look at a pod that changed; look at a whole node when it is new or back."""
@@ -232,18 +232,18 @@ class Kubelets(Reconciler):
         ready = profile.ready_s <= 0 and profile.kind != NEVER_READY
         self._plan(pod, life, self._after_start(profile, now, ready=ready))
         self._write(pod, pod_status.running(pod, now, ready=ready))
-        self._tell_start(pod, now)
+        self._record_start(pod, now)
 
-    def _tell_start(self, pod: Obj, now: float) -> None:
+    def _record_start(self, pod: Obj, now: float) -> None:
         """Record that a pod's containers start; every image was there already."""
-        if not self._tells_starts:
+        if not self._records_starts:
             return
-        if now - self._told_at >= 1:
-            self._told, self._told_at = 0, now
+        if now - self._recorded_at >= 1:
+            self._recorded, self._recorded_at = 0, now
         for kind in ("initContainers", "containers"):
             for container in pod["spec"].get(kind) or ():
-                self._told += 1
-                if self._told > _STARTS_TOLD:
+                self._recorded += 1
+                if self._recorded > _STARTS_RECORDED:
                     return
                 image = f'Container image "{container.get("image")}"'
                 present = f"{image} already present on machine and can be accessed by the pod"
@@ -300,7 +300,7 @@ class Kubelets(Reconciler):
         elif _is_backing_off(pod):
             self._plan(pod, life, now + profile.run_s)
             self._write(pod, pod_status.restarted(pod, now))
-            self._tell_start(pod, now)
+            self._record_start(pod, now)
         else:
             self._crash(pod, life, now)
 

@@ -15,7 +15,7 @@ from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scenarios import FRESH, LEAST_NODES, SCENARIOS, live_through
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.seed import seed as seed_store
-from reactive_desched.sim.seed import seed_storage
+from reactive_desched.sim.seed import seed_api_service, seed_storage
 from reactive_desched.sim.server import FaultPlan, kubeconfig, listening_socket, serve_on, url_of
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.usage import SimulatedUsage
@@ -114,13 +114,14 @@ async def _populated(
         pace=landscape.pace,
         heartbeats=landscape.heartbeats,
         node_agents=landscape.node_agents,
-        tells_starts=True,
+        records_starts=True,
         scoring=landscape.scoring,
         most_ended_pods=landscape.most_ended_pods,
         tolerant=True,
     )
     cluster = SimCluster(store, rng, options)
     cluster.settle()
+    seed_api_service(store, *listener.getsockname()[:2])
     seed_storage(store)  # last: what was drawn for the names of pods stays the same
     faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)
     async with (

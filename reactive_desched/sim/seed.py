@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.storage_classes import DEFAULT_CLASS
 from reactive_desched.sim.store import Store
 
-__all__ = ["seed", "seed_storage"]
+__all__ = ["seed", "seed_api_service", "seed_storage"]
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SYSTEM_CLASSES = (
@@ -63,6 +64,10 @@ _STORAGE: Obj = {
 """The storage class of claims that name none, as the one of kind: with the first pod of a claim."""
 
 
+_API_ADDRESS: Final = "10.96.0.1"
+"""The first address for Services, which every cluster gives its own API server."""
+
+
 def seed(store: Store) -> None:
     """Create what every cluster has: namespaces, system priority classes, the first roles."""
     for name in _NAMESPACES:
@@ -90,3 +95,34 @@ def seed(store: Store) -> None:
 def seed_storage(store: Store) -> None:
     """Create the storage class of claims that name none, as kind does."""
     store.create("storageclasses", _STORAGE)
+
+
+def seed_api_service(store: Store, host: str, port: int) -> None:
+    """Create the Service by which pods find the API server, and its address; nothing is drawn."""
+    meta = {"name": "kubernetes", "namespace": "default"}
+    served = {"name": "https", "protocol": "TCP"}
+    marks = {"component": "apiserver", "provider": "kubernetes"}
+    spec = {
+        "clusterIP": _API_ADDRESS,
+        "clusterIPs": [_API_ADDRESS],
+        "ports": [{**served, "port": 443, "targetPort": port}],
+    }
+    service = {"metadata": {**meta, "labels": marks}, "spec": spec}
+    store.create("services", service, draws_uid=False)
+    ports = [{**served, "port": port}]
+    unmanaged = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    subset = {"addresses": [{"ip": host}], "ports": ports}
+    endpoints = {"metadata": {**meta, "labels": unmanaged}, "subsets": [subset]}
+    store.create("endpoints", endpoints, draws_uid=False)
+    named = {"kubernetes.io/service-name": "kubernetes"}
+    reached = {"addresses": [host], "conditions": {"ready": True}}
+    store.create(
+        "endpointslices",
+        {
+            "metadata": {**meta, "labels": named},
+            "addressType": "IPv4",
+            "ports": ports,
+            "endpoints": [reached],
+        },
+        draws_uid=False,
+    )

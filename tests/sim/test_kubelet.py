@@ -29,19 +29,19 @@ def container(world: SimulatedCluster, name: str = "p") -> dict[str, Any]:
     return found
 
 
-def test_events_tell_of_each_container_that_starts_and_count_its_restarts() -> None:
-    world = SimulatedCluster(tells_starts=True).nodes("n1")
+def test_events_are_of_each_container_that_starts_and_count_its_restarts() -> None:
+    world = SimulatedCluster(records_starts=True).nodes("n1")
     world.pod("p", annotations=behaves("crash-loop", run_seconds="1"))
     world.advance(60)
 
     restarts = container(world)["restartCount"]
     assert restarts > 1
-    told = {
+    found = {
         event["reason"]: event
         for event in world.store.list("events")
         if event["reason"] in ("Pulled", "Created", "Started")
     }
-    assert [told[reason]["message"] for reason in ("Pulled", "Created", "Started")] == [
+    assert [found[reason]["message"] for reason in ("Pulled", "Created", "Started")] == [
         verbatim(
             'Container image "example/main:1" already present on machine'
             " and can be accessed by the pod"
@@ -49,13 +49,13 @@ def test_events_tell_of_each_container_that_starts_and_count_its_restarts() -> N
         "Container created",
         "Container started",
     ]
-    assert {event["count"] for event in told.values()} == {restarts + 1}
+    assert {event["count"] for event in found.values()} == {restarts + 1}
     name = world.get("pods", "p")["spec"]["containers"][0]["name"]
-    assert told["Started"]["involvedObject"]["fieldPath"] == f"spec.containers{{{name}}}"
+    assert found["Started"]["involvedObject"]["fieldPath"] == f"spec.containers{{{name}}}"
 
 
-def test_of_many_containers_that_start_at_once_a_hundred_are_told_of() -> None:
-    world = SimulatedCluster(tells_starts=True).nodes("n1", "n2", cpu="500")
+def test_of_many_containers_that_start_at_once_a_hundred_have_events() -> None:
+    world = SimulatedCluster(records_starts=True).nodes("n1", "n2", cpu="500")
     world.deployment("web", 120, cpu="10m")
     world.advance(5)
     assert len(world.events("Started")) == 100
@@ -65,15 +65,15 @@ def test_of_many_containers_that_start_at_once_a_hundred_are_told_of() -> None:
     assert len(world.events("Started")) == 103
 
 
-def test_nothing_is_drawn_for_what_is_told() -> None:
-    def uids(*, tells_starts: bool) -> set[str]:
-        world = SimulatedCluster(tells_starts=tells_starts).nodes("n1")
+def test_nothing_is_drawn_for_these_events() -> None:
+    def uids(*, records_starts: bool) -> set[str]:
+        world = SimulatedCluster(records_starts=records_starts).nodes("n1")
         world.deployment("web", 3)
         world.advance(5)
         world.deployment("api", 3)
         return {each["metadata"]["uid"] for each in world.store.list("pods")}
 
-    assert uids(tells_starts=True) == uids(tells_starts=False)
+    assert uids(records_starts=True) == uids(records_starts=False)
 
 
 def test_a_bound_pod_is_put_together_and_then_runs() -> None:

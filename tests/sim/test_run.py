@@ -74,6 +74,18 @@ async def test_two_clusters_of_one_seed_have_the_same_names_and_other_uids() -> 
     assert set(seen[0].values()).isdisjoint(seen[1].values())
 
 
+async def test_pods_find_the_api_server_by_the_service_of_every_cluster() -> None:
+    async with simulation(replace(QUICK, nodes=1, pods=0)) as made:
+        service = made.store.get("services", "default", "kubernetes")
+        (slice_of_it,) = made.store.list("endpointslices", "default")
+        port = int(made.url.rpartition(":")[2])
+    assert service is not None
+    assert service["spec"]["clusterIP"] == "10.96.0.1"
+    assert [each["port"] for each in service["spec"]["ports"]] == [443]
+    assert [each["addresses"] for each in slice_of_it["endpoints"]] == [["127.0.0.1"]]
+    assert [each["port"] for each in slice_of_it["ports"]] == [port]
+
+
 async def test_an_empty_landscape_has_no_nodes() -> None:
     async with simulation(Landscape(nodes=0)) as running:
         assert running.store.list("nodes") == []
