@@ -74,7 +74,7 @@ So what was found must stand before it is a reason to evict, by default and by f
 | `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
 | `podStates`: the state of a pod that is not Ready, or a condition without a time of its own, for PodLifeTime | {pod_states} | an old pod is in it for moments whenever its container or its node restarts (kubernetes-sigs/descheduler 1704; kubernetes 89143) |
 | `absentNodes`: how long a node that is not Ready any more, or has lost its topology label, is waited for, for topology spread | {absent} | so long Kubernetes waits before it deletes the pods of such a node; a domain that only looks emptier would take pods that have to go back |
-| `nodeUse`: so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)) |
+| `nodeUse`: so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others, and ConsolidateNodes and KeepNodesFree empty no node for it ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)) |
 
 A taint that is removed and set again, or whose value or effect changes, begins anew; so what comes and goes never adds up.
 What stood before the controller started counts from when it saw it, unless the taint has a `timeAdded`, and labels since the node was created.

@@ -130,6 +130,13 @@ class View(Protocol):
         """
         ...
 
+    def departures(self) -> Iterator[UseChange]:
+        """Yield the pods that left any node a moment ago, the latest first: they may come back.
+
+        To be read at once, as further ones may leave. None in a sweep.
+        """
+        ...
+
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the nodes that are away and may be back soon: not Ready, or without this label.
 

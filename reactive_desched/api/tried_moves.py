@@ -53,6 +53,10 @@ class MoveTrial(Protocol):
         """Take back a move that was tried."""
         ...
 
+    def expect_back(self, pod: Pod) -> None:
+        """Count a pod that left its node there, unless its replacement is expected elsewhere."""
+        ...
+
     def vacate(self, pod: Pod) -> None:
         """Take a pod to have left its node: its room there is free."""
         ...

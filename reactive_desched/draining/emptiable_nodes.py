@@ -4,14 +4,24 @@ It looks at every node once, so it is done in steps; the search after it is `emp
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.api.plugin import View
+from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.emptying import Giver
 from reactive_desched.model.consolidation import EMPTYING, PLANNED, consolidation_of
 from reactive_desched.model.move_cost import move_cost
@@ -21,6 +31,7 @@ from reactive_desched.model.objects import Node, Pod, controller_of
 from reactive_desched.model.opt_outs import says_yes
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.model.usage import UseChange
 from reactive_desched.primitives.bits import of_slots
 from reactive_desched.state.indexes.consolidation_targets import ConsolidationTargets
 from reactive_desched.text.ages import format_age
@@ -30,6 +41,9 @@ MAX_GIVERS: Final = 1_000
 
 MAX_EMPTY: Final = 50
 """So many empty nodes are closed with each set; others follow with the next."""
+
+MAX_EXPECTED: Final = 500
+"""So many pods that left a moment ago are taken to come back, the latest; others have left."""
 
 _ALL: Final = 100
 _DROPPED: Final = 200
@@ -70,8 +84,8 @@ class EmptiableNodes:
 
     `begun` are the nodes whose sets have begun, and `closed` those that take no pods: these, and
     nodes that are empty, of which `empty` have no taint yet. `budgets` are what has to stay, see
-    `Giver.takes`. `settled_in_s` is when the first node may be emptied that is left alone because
-    it took pods of another.
+    `Giver.takes`. `taken_lately` are nodes that were free until pods came a moment ago, and for how
+    long these must still be there to count. `again_in_s` is when what is too new may count.
     """
 
     def __init__(
@@ -87,14 +101,18 @@ class EmptiableNodes:
         self._has: Counter[str] = Counter()
         self._by_label: Counter[tuple[str, str]] = Counter()
         self._price = self._cost = 0.0
-        self.settled_in_s = inf
+        self._left_for_s: dict[str, float] = {}
+        self._expected: list[UseChange] = []
+        self.taken_lately: list[tuple[Node, float]] = []
+        self.again_in_s = inf
         self.begun: set[str] = set()
         self.closed: set[str] = set()
         self.empty: list[str] = []
         self._takers: list[int] = []
 
     def count(self) -> Generator[None, None, None]:
-        """Look at every node that is eligible, one in each step."""
+        """Look at every node that is eligible, one in each step, and before at pods that left."""
+        yield from self._count_departures()
         for name in self._view.node_names():
             found = self._view.pods_of(NodeSubject(name))
             number = self._number_of(name)
@@ -105,6 +123,23 @@ class EmptiableNodes:
         for node, number, cost in self._unpriced:
             self._rank(node, number, cost, usual)
             yield
+
+    def expect_back(self, trial: MoveTrial) -> Generator[None, None, None]:
+        """Count pods that left a moment ago where they were, so that no place of theirs is taken.
+
+        Not once a set has begun, which goes on.
+        """
+        if self.begun or not self._expected:
+            return
+        self.look_again(self._expected[0].wait_s)  # the latest
+        for each in self._expected:
+            if each.pod.node not in self.closed:
+                trial.expect_back(each.pod)
+            yield
+
+    def look_again(self, in_s: float) -> None:
+        """Note when something may count that is too new now."""
+        self.again_in_s = min(self.again_in_s, in_s)
 
     @property
     def takers(self) -> int:
@@ -139,7 +174,7 @@ class EmptiableNodes:
                 break
             if not self._may_be_emptied(each):
                 yield None
-            elif has_begun or (not self._settles_for_s(each) and self._is_worth_it(each)):
+            elif has_begun or (not self._is_too_new(each) and self._is_worth_it(each)):
                 found += 1
                 yield self._giver(each)
             else:
@@ -166,6 +201,9 @@ class EmptiableNodes:
         if settles_s := 0.0 if self.begun else self._settles_for_s(each):
             left = format_age(settles_s)
             return f"pods of a node that was emptied came to {name}: it is left alone for {left}"
+        if left_s := 0.0 if self.begun else self._left_for_s.get(name, 0.0):
+            left = format_age(left_s)
+            return f"a pod left {name} a moment ago and may come back: it is left alone for {left}"
         if not self._is_selected(each.node):
             return f"the arguments, an annotation or another program leave {name} alone"
         pods = self._pods_on(name)
@@ -177,14 +215,30 @@ class EmptiableNodes:
             return f"the moves of its {len(pods)} pods cost more than {name} saves"
         return ""
 
+    def _count_departures(self) -> Generator[None, None, None]:
+        """Count which nodes pods left, and for how long they may still come back.
+
+        A pod that was there for a moment alone leaves its node as it was.
+        """
+        for each in list(islice(self._view.departures(), MAX_EXPECTED)):
+            if drain_leaves(each.pod):
+                continue
+            self._expected.append(each)
+            if not each.was_brief:
+                self._left_for_s.setdefault(each.pod.node, each.wait_s)
+            yield
+
     def _count(self, node: Node, on_it: Iterable[Pod], number: int) -> None:
         pods = [pod for pod in on_it if not drain_leaves(pod)]
         state = consolidation_of(node)
         if not pods or state not in (None, EMPTYING, PLANNED):
             self.closed.add(node.name)
-            if state is None and len(self.empty) < MAX_EMPTY and self._is_selected(node):
+            is_new = state is not None or node.name in self._left_for_s
+            if not is_new and len(self.empty) < MAX_EMPTY and self._is_selected(node):
                 self.empty.append(node.name)
             return
+        if not self._rules.removes and self._is_selected(node):
+            self._count_taken(node, pods)
         if state == EMPTYING:
             self.begun.add(node.name)
         if state is not None:
@@ -202,6 +256,17 @@ class EmptiableNodes:
             self._unpriced.append((node, number, cost))
         else:
             self._rank(node, number, cost, price)
+
+    def _count_taken(self, node: Node, pods: Collection[Pod]) -> None:
+        """Note a node that was free until all of its pods came, which may be gone soon."""
+        if node.name in self._left_for_s:
+            return
+        came = {
+            each.pod.uid: each.wait_s for each in self._view.use_changes(node) if not each.has_left
+        }
+        waits = [came.get(pod.uid, 0.0) for pod in pods]
+        if (wait_s := min(waits)) > 0:
+            self.taken_lately.append((node, wait_s))
 
     def _rank(self, node: Node, number: int, cost: float, price: float) -> None:
         """Place a node among those that may be emptied, by what its pods cost for its price."""
@@ -224,16 +289,20 @@ class EmptiableNodes:
             map(self._may_leave, self._pods_on(each.node.name))
         )
 
+    def _is_too_new(self, each: _Standing) -> bool:
+        """Say whether a node took pods of another, or lost some, a moment ago."""
+        wait_s = max(self._settles_for_s(each), self._left_for_s.get(each.node.name, 0.0))
+        if wait_s:
+            self.look_again(wait_s)
+        return wait_s > 0
+
     def _settles_for_s(self, each: _Standing) -> float:
         """Return for how long a node is left alone because it took pods of an emptied one.
 
         Else it may be the next to be emptied, and its pods would move once more at once.
         """
         targets = self._view.index(ConsolidationTargets)
-        settles_s = targets.settles_for_s(each.node.name, self._view.now_s)
-        if settles_s:
-            self.settled_in_s = min(self.settled_in_s, settles_s)
-        return settles_s
+        return targets.settles_for_s(each.node.name, self._view.now_s)
 
     def _pods_on(self, name: str) -> list[Pod]:
         """Return the pods of a node that would have to leave it, as it is now."""

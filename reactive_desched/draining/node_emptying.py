@@ -94,15 +94,18 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
         yield from with_pauses(nodes.count(), every=1)
         if (enough := self.enough(nodes, view)) <= 0:
             yield from with_pauses(nodes.drop(), every=1)
+            if isfinite(nodes.again_in_s):
+                yield RequeueAfter(nodes.again_in_s)
             return
+        yield from with_pauses(nodes.expect_back(trial), every=1)
         givers: list[Giver[Pod]] = []
         for giver in nodes.givers():
             yield YieldPoint()
             if giver is not None and giver.pods and self._takes(giver, nodes, trial):
                 givers.append(giver)
         yield from recheck_of_reserved(view)
-        if isfinite(nodes.settled_in_s):
-            yield RequeueAfter(nodes.settled_in_s)
+        if isfinite(nodes.again_in_s):
+            yield RequeueAfter(nodes.again_in_s)
         if not givers:
             return
         search = plan_emptying(givers, nodes.takers, trial, nodes.budgets, enough=enough)

@@ -117,6 +117,15 @@ class TriedMoves:
         self._nodes.reservations.release(pod.uid)
         self._filters.sync()
 
+    def expect_back(self, pod: Pod) -> None:
+        """Count a pod that left its node there, unless its replacement is expected elsewhere.
+
+        Without a controller nothing makes it anew, and it is not counted.
+        """
+        number = self.number_of(pod.node)
+        if number is not None and pod.uid not in self._nodes.reservations:
+            self.move(pod, number)
+
     def vacate(self, pod: Pod) -> None:
         """Take a pod to have left its node: its room there is free."""
         self._nodes.vacated.add(pod)

@@ -96,8 +96,19 @@ class ProfileView(ClusterView):
                 changes.append(UseChange(wait_s, pod))
         for left_for_s, pod in self._pods.departed.of_node(node.name):
             if wait_s := left_s(wanted_s, left_for_s):
-                changes.append(UseChange(wait_s, pod, has_left=True))
+                changes.append(self._departure(pod, left_for_s, wait_s))
         return sorted(changes, key=attrgetter("wait_s"), reverse=True)
+
+    def departures(self) -> Iterator[UseChange]:
+        """Yield the pods that left any node so recently that they may come back."""
+        wanted_s = self._rules.use_s
+        for left_for_s, pod in self.left_lately(wanted_s):
+            yield self._departure(pod, left_for_s, wanted_s - left_for_s)
+
+    def _departure(self, pod: Pod, left_for_s: float, wait_s: float) -> UseChange:
+        came_s = pod.created_s if pod.started_s is None else pod.started_s
+        stayed_s = self.now_s - left_for_s - came_s
+        return UseChange(wait_s, pod, has_left=True, was_brief=stayed_s < self._rules.use_s)
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the domain of each node that may be back soon, how long it may take, its pods."""

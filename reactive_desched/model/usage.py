@@ -80,9 +80,11 @@ LEFT_PODS_KEPT_S: Final = 300.0
 class UseChange(Struct, frozen=True, gc=False):
     """A pod that came to its node, or has left it, so recently that this may pass.
 
-    `wait_s` is for how long it must still last to count.
+    `wait_s` is for how long it must still last to count. Of a pod that left, `was_brief` says that
+    it had not been there for so long either.
     """
 
     wait_s: float
     pod: Pod
     has_left: bool = False
+    was_brief: bool = False

@@ -161,7 +161,8 @@ class ConsolidateNodesPlugin(NodeEmptyingPlugin[ConsolidateNodesArgs]):
     node, it has the taint `reactive-desched/consolidating` with the effect PreferNoSchedule, which
     stays while the node is empty, so that no pod comes back that fits elsewhere; nodes that are
     emptied next have it, too. A node that took a
-    pod of an emptied one is not emptied itself for 90 s. The pods of DaemonSets and static pods
+    pod of an emptied one is not emptied itself for 90 s, one that a pod left not for
+    `guards.standingTimes.nodeUse`. The pods of DaemonSets and static pods
     stay. A sweep writes no taint, so it finds nothing.
     """
 

@@ -102,7 +102,8 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
     than are wanted, nodes are emptied until enough are: those whose pods cost least to move, one
     node after the other, each as a whole or not at all, as ConsolidateNodes does. Free nodes have
     the taint `reactive-desched/consolidating` with the effect PreferNoSchedule as long as they are
-    free, so that pods go there that fit on no other node. A sweep writes no taint, so it finds
+    free, so that pods go there that fit on no other node. What passes within
+    `guards.standingTimes.nodeUse` has no node emptied. A sweep writes no taint, so it finds
     nothing.
     """
 
@@ -129,7 +130,12 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
             found = view.pods_of(NodeSubject(name))
             if found is not None and self._takes_part(found[0], devices):
                 free += self._worth(found[0], devices)
-        return nodes.saving(self.args.wanted - free)
+        lacking = self.args.wanted - free
+        for node, wait_s in () if nodes.begun else nodes.taken_lately:
+            if lacking > 0:
+                lacking -= self._worth(node, devices)
+                nodes.look_again(wait_s)
+        return nodes.saving(lacking)
 
     def is_too_large(self, pods: int) -> bool:
         """Say whether more pods would have to leave a node than the arguments allow."""
