@@ -77,13 +77,18 @@ def _some_objects(items: "Iterator[Item]", name: str) -> "Iterator[Item]":
 
 def _items(file: BinaryIO, arguments: argparse.Namespace) -> "Iterator[Item]":
     from reactive_desched.primitives.timestamps import parse_flag_moment
+    from reactive_desched.recording.frames import MAGIC
     from reactive_desched.recording.imports.kwok import read_kwok
     from reactive_desched.recording.imports.simkube import read_simkube
 
     name, began = arguments.file, arguments.began
-    first = file.read(1)
+    head = file.read(len(MAGIC))
     file.seek(0)
-    is_trace = bool(first) and first[0] in _FIRST_OF_TRACE
+    if head == MAGIC:
+        raise ConfigError(
+            f"{name} is a recording of this program: commands take it with --recording as it is"
+        )
+    is_trace = bool(head) and head[0] in _FIRST_OF_TRACE
     if (arguments.format or (SIMKUBE if is_trace else KWOK)) == SIMKUBE:
         if began is not None:
             raise ConfigError("--began: a trace of SimKube has its times; take the flag away")

@@ -76,11 +76,14 @@ def summarize_recording(path: Path) -> RecordingSummary:
     damages: list[Damage] = []
     spans = _spans_of(path, damages.append)
     newest = next((span.begun for span in reversed(spans) if span.begun is not None), None)
-    gaps = tuple(
-        (before.last_s, after.first_s)
+    pieces = (each for span in spans for each in span.pieces)
+    covered = _joined(sorted((each[0].wall_s, each[-1].wall_s) for each in pieces))
+    gaps = {
+        gap
         for before, after in pairwise(spans)
         if _is_gap(before, after)
-    )
+        for gap in _uncovered(before.last_s, after.first_s, covered)
+    }
     return RecordingSummary(
         first_s=spans[0].first_s,
         last_s=spans[-1].last_s,
@@ -88,7 +91,7 @@ def summarize_recording(path: Path) -> RecordingSummary:
         segments=len(spans),
         version="" if newest is None else newest.version,
         cluster="" if newest is None else newest.cluster,
-        interruptions=gaps,
+        interruptions=tuple(sorted(gaps)),
         damages=tuple(damages),
     )
 
@@ -115,6 +118,24 @@ def covered_times(path: Path, on_damage: OnDamage) -> list[tuple[float, float]]:
                 found.append([piece[0], piece[0]])
             found[-1][-1] = max(found[-1][-1], piece[-1])
     return _joined(sorted((first.wall_s, last.wall_s) for first, last in found))
+
+
+def _uncovered(
+    since_s: float, until_s: float, covered: Iterable[tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """Yield the parts of a time that are not covered; where a clock was set it may be, elsewhere.
+
+    Of a time that ends before it begins, by a clock that was set back meanwhile, nothing is missing
+    that a clock showed.
+    """
+    for first_s, last_s in covered:
+        if first_s >= until_s:
+            break
+        if since_s < first_s:
+            yield since_s, first_s
+        since_s = max(since_s, last_s)
+    if since_s < until_s:
+        yield since_s, until_s
 
 
 def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -56,7 +56,7 @@ class Written:
 def write_recording(items: Iterable[Item], file: Writable) -> Written:
     """Write items to an open file: a segment for each picture, and one for what comes before it.
 
-    The last item has a frame of its own, whose time is the end of the file.
+    The last item of each segment has a frame of its own, whose time is the end of the segment.
     Raises RecordingError where there is nothing to write.
     """
     written, rows, checksum = Written(), RowWriter(), NO_FRAME
@@ -71,7 +71,8 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         return last
 
     for item, following in with_following(_from_first_time(items)):
-        if following is None or (rows.at is not None and rows.at.is_step_to(item.at)):
+        is_last = following is None or isinstance(following, PictureBegun)
+        if is_last or (rows.at is not None and rows.at.is_step_to(item.at)):
             checksum = flush()  # a time is found by the times of frames
         if isinstance(item, PictureBegun) or not written.items:
             checksum = flush()

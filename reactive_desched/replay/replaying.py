@@ -1,6 +1,6 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
 from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_lines
+from reactive_desched.model.objects import Pod
 from reactive_desched.plan.recorded_moment import (
     MomentApproached,
     RecordedMoment,
@@ -45,6 +46,7 @@ from reactive_desched.replay.recorded_decisions import (
     missing_records,
     time_of_line,
 )
+from reactive_desched.state.resources import PODS
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
 
@@ -133,7 +135,7 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         on_damage=damages.append,
     )
     found, unrecorded, ended_s = lives(read_items(paths, damages.append)), 0, inf
-    read_up_to, found_by = 0, list[int]()
+    read_up_to, found_by, pods = 0, list[int](), set[str]()
     for attempt in _run_lives(found, clocks, registry, options.until_s):
         not_compared += _unrecorded_between(clocks, options, ended_s, attempt.life.began.wall_s)
         compared = _compare(attempt, options, not_compared)
@@ -143,12 +145,15 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
             unrecorded = clocks.count_last(ended_s, options.until_s)
         else:
             read_up_to = max(read_up_to, attempt.run.read_up_to)
+            pods.update(attempt.life.objects.get(PODS, ()))
+            pods.update(pod.uid for pod in attempt.run.controller.state.store(Pod))
         if compared is not None:
             replayed.append(compared)
             found_by.append(read_up_to)
             unrecorded = clocks.count_last(compared.ended_s, options.until_s)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
+    _refuse_other_names(replayed, pods, options)
     lost_end, lost = _lost_end(options.journal, read_up_to)
     damages += lost_end
     not_compared += _leave_out_lost(replayed, found_by, [*clocks.lost, *lost])
@@ -199,6 +204,20 @@ def _lost_end(journal: Path, read_up_to: int) -> tuple[list[Damage], list[LostRe
     size = file.stat().st_size if segments else 0
     since_s = time_of_line(raw, -inf)
     return [Damage(file.name, size, text)], [LostRecords(inf, since_s, after=last)]
+
+
+def _refuse_other_names(
+    replayed: Sequence[ReplayedLife], pods: Collection[str], options: ReplayOptions
+) -> None:
+    """Raise NotRecorded where the journal decides on none of the recorded pods, by their uids."""
+    found = [each for life in replayed for each in life.comparison.differences]
+    of_journal = {each.decision.key.pod for each in found if each.is_of_journal}
+    is_any_equal = any(life.comparison.equal for life in replayed)
+    if of_journal and not is_any_equal and of_journal.isdisjoint(pods):
+        raise NotRecorded(
+            f"{options.recording} has none of the pods that {options.journal} has decisions on:"
+            " it is of another controller, or anonymized, and then its names are others"
+        )
 
 
 def _leave_out_lost(

@@ -305,6 +305,7 @@ def test_what_cannot_be_done_is_refused_with_the_remedy(
         ("import", str(trace), new, "--began", "1h"),
         ("import", str(tmp_path / "nowhere"), new),
         ("import", str(there), new, "--began", "1h"),
+        ("import", str(segment_paths(journal / "recording")[0]), new, "--began", "1h"),
     )
     said = []
     for words in asked:

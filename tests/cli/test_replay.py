@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
+from reactive_desched.cli import main
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import read_frames, segment_paths
@@ -227,6 +228,18 @@ def test_a_recording_into_which_nothing_was_written_compares_nothing(
 
     assert status == 1
     assert "nothing was compared" in out
+
+
+def test_an_anonymized_recording_beside_its_journal_is_refused(
+    journal: Path, tmp_path: Path, run: Run
+) -> None:
+    file = tmp_path / "renamed.rdrec"
+    assert main(["recording", "anonymize", str(journal), str(file)]) == 0
+
+    status, _, err = run("--recording", str(file), "--journal", str(journal))
+
+    assert status == 1
+    assert "anonymized" in err
 
 
 def test_a_recording_without_a_journal_names_the_flag(
