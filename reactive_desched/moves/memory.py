@@ -1,6 +1,7 @@
 """Remembers each owner's moves, so that none is repeated in a loop.
 
-Four rules, the first two per owner and pod template, the others per node (`NodeMemory`):
+Five rules, the first two per owner and pod template, then per node (`NodeMemory`), and one per
+namespace (`FailingMoves`):
 
 - A move is futile when its plugin finds the same of the replacement where it landed, or when the
   replacement does not run. The owner then rests from that plugin, twice as long each time; after
@@ -14,6 +15,7 @@ Four rules, the first two per owner and pod template, the others per node (`Node
   unless the labels or taints of the node change: what came has not settled yet.
 - A node from which a plugin's moves of several owners in a row were futile rests from that plugin
   in the same way, if it is the node that the plugin wants to relieve.
+- A namespace in which the replacements of several workloads do not come up loses no other pod.
 """
 
 from collections import OrderedDict, deque
@@ -34,6 +36,7 @@ from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
+from reactive_desched.moves.failing_moves import FailingMoves
 from reactive_desched.moves.node_memory import (
     MAX_REST_S,
     MEMORY_GATE,
@@ -206,7 +209,7 @@ class MoveMemory(EvictionParticipant):
     """The filter that blocks repeated moves, and its memory; times are monotonic seconds."""
 
     name = MEMORY_GATE
-    indexes = (OwnerIndex,)
+    indexes = (OwnerIndex, *FailingMoves.indexes)
     reacts_to: ClassVar = WakeOnAnyNode.changes
 
     def __init__(
@@ -219,12 +222,14 @@ class MoveMemory(EvictionParticipant):
         self._moves = _MovesToRead()
         self._landings: OrderedDict[PodKey, _Landing] = OrderedDict()
         self._nodes = NodeMemory(settings)
+        self._failing = FailingMoves(view, settings)
         self.arrivals = Arrivals()
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no owner is futile before it proves so."""
         self._settings = settings
         self._nodes.reconfigure(settings, policy_changed=policy_changed)
+        self._failing.reconfigure(settings)
         if policy_changed:
             self.arrivals.clear()
             for memory in self._owners.values():
@@ -252,7 +257,7 @@ class MoveMemory(EvictionParticipant):
             or self._check_cooldown(finding, memory, now)
         ):
             return found
-        return self._nodes.check(finding, owner.key, now)
+        return self._nodes.check(finding, owner.key, now) or self._failing.check(finding, now)
 
     def _check_streak(
         self, finding: Finding, memory: _OwnerMemory, now: float
@@ -327,11 +332,18 @@ class MoveMemory(EvictionParticipant):
             self._nodes.changed(change.node, now)
         return False
 
+    def decided(self, eviction: Eviction) -> None:
+        """Follow the eviction of a pod that a controller replaces."""
+        if eviction.match_key is not None:
+            self._failing.decided(eviction)
+
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""
         del outcome
         if eviction.match_key is not None and (at := eviction.accepted_at) is not None:
             self._evicted(eviction.origin, at)
+        elif eviction.accepted_at is None:
+            self._failing.refused(eviction)
 
     def replaced(self, eviction: Eviction, pod: Pod) -> None:
         """Remember a replacement that was bound to a node."""
@@ -343,6 +355,7 @@ class MoveMemory(EvictionParticipant):
         if eviction.match_key is not None:
             assert eviction.followed_up_at is not None
             self._ended(eviction.origin, end, eviction.followed_up_at)
+            self._failing.followed_up(eviction, end, eviction.followed_up_at)
 
     def _evicted(self, origin: MoveOrigin, now: float) -> None:
         memory = self._memory_of(origin.owner, origin.template_hash)
@@ -429,6 +442,7 @@ class MoveMemory(EvictionParticipant):
         if not owner_uid:
             self._landings.clear()
             self._nodes.clear()
+            self._failing.clear()
             self.arrivals.clear()
         return len({owner_key for owner_key, _ in keys})
 
