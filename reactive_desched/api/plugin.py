@@ -39,6 +39,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
@@ -117,6 +118,10 @@ class View(Protocol):
 
     def ready_wait_s(self, node: Node) -> float:
         """Return the same for a Ready node, whose pods restarted while it was not."""
+        ...
+
+    def match_wait_s(self, pod: Pod, selector: LabelSelector) -> float:
+        """Return the same for labels of a pod that a selector matches."""
         ...
 
     def state_wait_s(self, since_s: float) -> float:

@@ -15,7 +15,7 @@ from reactive_desched.fit.upstream import NodeFit
 from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, DefaultEvictor, EvictorFilters
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvictabilityChanged
-from reactive_desched.model.labels import Selector
+from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.node_marks import ReasonRules, is_state_label, is_system_label
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
@@ -80,6 +80,10 @@ class ProfileView(ClusterView):
     def ready_wait_s(self, node: Node) -> float:
         """Return for how long a node must still be Ready before restarts are a reason to evict."""
         return left_s(self._rules.ready_s, self._standing.ready_s(node.name))
+
+    def match_wait_s(self, pod: Pod, selector: LabelSelector) -> float:
+        """Return for how long a selector must still match a pod to be a reason to evict."""
+        return left_s(self._rules.pod_label_s, self._pods.relabelled.matched_s(pod.uid, selector))
 
     def state_wait_s(self, since_s: float) -> float:
         """Return for how long a state that a pod has had since then must still last."""

@@ -342,7 +342,8 @@ class ReasonRules(Struct, frozen=True):
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is
     how long a node that came back must be Ready before the restarts of its pods count. A state of a
-    pod that is not Ready must last for `pod_state_s`. A node that
+    pod that is not Ready must last for `pod_state_s`, and a label of a pod that forbids another
+    one's place for `pod_label_s`. A node that
     is not Ready, or lost its topology label, is waited for `absent_s`. A node must be
     used too much, or too little, for `use_s` by what its pods request. By default everything counts
     at once, as in a sweep.
@@ -355,6 +356,7 @@ class ReasonRules(Struct, frozen=True):
     absent_s: float = 0.0
     use_s: float = 0.0
     pod_state_s: float = 0.0
+    pod_label_s: float = 0.0
 
 
 _EMPTYING: Final = frozenset(

@@ -51,7 +51,10 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
     `matchLabelKeys` and `mismatchLabelKeys` count; a node without the topology label shares no
     domain; a selector that does not parse means no pod. Forbidden pods count on every node that is
     Ready, whatever the policy selects, and whatever the arguments cover. A terminating one counts
-    until all that are forbidden leave: then the pod stays.
+    until all that are forbidden leave: then the pod stays. A pod that came to have the forbidden
+    labels must have them for 25 s (`guards.standingTimes.podLabels`), and a node that came to have
+    the topology label, or another value of it, for as long (`nodeLabels`): a leader that gives up
+    its role and a node that is labelled anew pass.
 
     In a sweep, as upstream, pods of one node share every domain, even where the node lacks the
     label; two pods of the same name count as one pod, whatever their namespaces;
@@ -99,14 +102,15 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
         """Flag the pod if a term of its required anti-affinity means a pod near it."""
         if (judged := self._judged(subject, view)) is not None:
             pod, node = judged
-            yield from self._findings(pod, node, _forbidden_pods(pod, node, view))
+            yield from self._findings(pod, node, _forbidden_pods(pod, node, view), view)
 
     def sweep(self, view: View) -> Iterator[list[Finding]]:
         """Judge every pod with terms as the SIG descheduler reads them."""
         for subject in _all_subjects(view):
             if (judged := self._judged(subject, view)) is not None:
                 pod, node = judged
-                yield list(self._findings(pod, node, self._forbidden_in_sweep(pod, node, view)))
+                forbidden = self._forbidden_in_sweep(pod, node, view)
+                yield list(self._findings(pod, node, forbidden, view))
 
     def describe(self, pod: Pod, view: View) -> str:
         """Count the terms of the pod, none of which forbids a pod near it."""
@@ -129,7 +133,9 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
         pod = pod_and_node[0]
         return pod_and_node if pod.spec.anti_affinity and self.args.covers(pod) else None
 
-    def _findings(self, pod: Pod, node: Node, forbidden: Iterable[_Conflict]) -> Iterator[Finding]:
+    def _findings(
+        self, pod: Pod, node: Node, forbidden: Iterable[_Conflict], view: View
+    ) -> Iterator[Finding]:
         """Flag a pod for the pods that it forbids; one more than are listed is enough to know."""
         conflicts: dict[PodKey, _Conflict] = {}
         for term, other in forbidden:
@@ -138,7 +144,10 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
                 break
         if not conflicts:
             return
-        term, other = min(conflicts.values(), key=lambda pair: str(pair[1]))
+        waits = {uid: _wait_s(*pair, node, view) for uid, pair in conflicts.items()}
+        wait_s = min(waits.values())
+        lasting = (pair for uid, pair in conflicts.items() if waits[uid] == wait_s)
+        term, other = min(lasting, key=lambda pair: str(pair[1]))
         conflicts_with = tuple(conflicts) if len(conflicts) <= MAX_LISTED_CONFLICTS else ()
         yield Finding(
             pod,
@@ -146,6 +155,7 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
             _message(term, node, other),
             conflicts_with=conflicts_with,
             details=_details(term, node, other),
+            counts_from_s=view.now_s + wait_s if wait_s else 0.0,
         )
 
     def _forbidden_in_sweep(self, pod: Pod, node: Node, view: View) -> Iterator[_Conflict]:
@@ -164,6 +174,16 @@ def _forbidden_pods(pod: Pod, node: Node, view: View) -> Iterator[_Conflict]:
         for other in nearby:
             if other.uid != pod.uid:
                 yield term, other
+
+
+def _wait_s(term: PodAffinityTerm, other: Pod, node: Node, view: View) -> float:
+    """Say for how long a conflict must still last: that of its youngest part."""
+    waits = [view.label_wait_s(node, term.topology_key)]
+    if other.node != node.name and (found := view.active_pod(other.uid)) is not None:
+        waits.append(view.label_wait_s(found[1], term.topology_key))
+    if term.label_selector is not None:
+        waits.append(view.match_wait_s(other, term.label_selector))
+    return max(waits)
 
 
 def _all_subjects(view: View) -> Iterator[PodSubject]:

@@ -30,6 +30,7 @@ from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexK
 from reactive_desched.state.indexes.owners import replicas_wanted
 from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore, left_s
 from reactive_desched.state.pods import PodStore
+from reactive_desched.state.relabelled_pods import RelabelledPods
 from reactive_desched.state.resources import WATCHED_KINDS
 
 _FOLLOWED_KINDS: Final[tuple[type[ClusterObject], ...]] = (
@@ -65,7 +66,7 @@ class ClusterState:
         self.index_faults: Final[Mapping[IndexKey, IndexFault]] = self._indexes.faults
         hooks = self._indexes.hooks
         self.nodes = NodeStore(node_selector, hooks, NodeChangeTimes(clock, wall_clock))
-        self.pods = PodStore(self.nodes, hooks, DepartedPods(clock))
+        self.pods = PodStore(self.nodes, hooks, DepartedPods(clock), RelabelledPods(clock))
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
             if kind.record is ReplicaSet

@@ -25,6 +25,7 @@ from reactive_desched.primitives.uid_parts import UidParts
 from reactive_desched.state.departed_pods import DepartedPods
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.nodes import NodeStore
+from reactive_desched.state.relabelled_pods import RelabelledPods
 
 MAX_TOMBSTONES = 10_000
 """How many uids of deleted pods are kept, so that a late event cannot bring a pod back."""
@@ -37,9 +38,16 @@ class PodStore:
     pod, and the resourceVersion orders its events.
     """
 
-    def __init__(self, nodes: NodeStore, hooks: IndexHooks, departed: DepartedPods) -> None:
+    def __init__(
+        self,
+        nodes: NodeStore,
+        hooks: IndexHooks,
+        departed: DepartedPods,
+        relabelled: RelabelledPods,
+    ) -> None:
         self._nodes = nodes
         self.departed = departed
+        self.relabelled = relabelled
         self._hooks = hooks
         self._pods: UidParts[Pod] = UidParts()
         self._part = self._pods.part
@@ -138,6 +146,8 @@ class PodStore:
             self._nodes.record(new.node).add_pod(new)
         if old.node and old.is_active and not new.is_active:
             self.departed.add(old)
+        if old.node and old.labels is not new.labels and old.labels != new.labels:
+            self.relabelled.add(old)
         if old.node and old.node != new.node:
             self._nodes.remove_if_empty(self._nodes.record(old.node))
         return list(_differences(old, new)) + self._hooks.call(self._hooks.pod, old, new)

@@ -240,6 +240,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.standingTimes.nodeLabels": ("9m", rule("label_s"), 540),
     "guards.standingTimes.systemLabels": ("9m", rule("system_label_s"), 540),
     "guards.standingTimes.readyNodes": ("9m", rule("ready_s"), 540),
+    "guards.standingTimes.podLabels": ("4m", rule("pod_label_s"), 240),
     "guards.standingTimes.podStates": ("9m", rule("pod_state_s"), 540),
     "guards.standingTimes.absentNodes": ("9m", rule("absent_s"), 540),
     "guards.standingTimes.nodeUse": ("4m", rule("use_s"), 240),

@@ -94,6 +94,11 @@ class StandingTimeSettings(Section):
         "the kubelet and cloud controllers do: they take it away and set it again; and one by "
         "which an agent says how it is.",
     )
+    pod_labels_s: Annotated[Seconds, Field(le=LEFT_PODS_KEPT_S)] = Field(
+        default=25.0,
+        description="How long a pod must have the labels by which the anti-affinity of another one "
+        "forbids it: the role of a leader that gives it up passes. At most 5m.",
+    )
     ready_nodes_s: Seconds = Field(
         default=120.0,
         description="How long a node that came back must be Ready before the restarts of its pods "
@@ -285,6 +290,7 @@ class GuardSettings(Section):
             times.absent_nodes_s,
             times.node_use_s,
             times.pod_states_s,
+            times.pod_labels_s,
         )
 
     def holds(self, guard: GuardName, plugin: str) -> bool:
