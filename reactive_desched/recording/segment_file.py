@@ -1,7 +1,10 @@
 """The files that a recorder writes: one for each segment, and the oldest removed first."""
 
+import errno
+import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,6 +27,21 @@ def spare_bytes(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - spared
 
 
+def _is_being_written(segment: Path) -> bool:
+    """Say whether another process holds a segment open to write it; one that ended does not."""
+    try:
+        fd = os.open(segment, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(fd)
+    return False
+
+
 class DiskTooFull(OSError):  # noqa: N818 -- it is raised as the fact it names
     """The disk has so little free that a recording leaves it to others."""
 
@@ -32,7 +50,7 @@ class SegmentFile:
     """The segment that is being written. All its methods block: a thread calls them.
 
     Before each write it removes what is beyond the bounds, and the oldest segments where the disk
-    is nearly full. Raises OSError where nothing can be written.
+    is nearly full. Raises OSError where nothing can be written, or another process writes there.
     """
 
     def __init__(
@@ -63,9 +81,16 @@ class SegmentFile:
         self._folder.mkdir(parents=True, exist_ok=True)
         began = datetime.fromtimestamp(at.wall_s, UTC)
         before = segment_paths(self._folder)
+        if before and _is_being_written(before[-1]):
+            raise OSError(
+                0,
+                "another process records into it: set `recording.directory` to a folder of its own",
+            )
         number = 1 + (int(before[-1].name[:_DIGITS]) if before else 0)
         path = self._folder / f"{number:0{_DIGITS}}-{began:%Y%m%dT%H%M%SZ}.rdrec"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        with suppress(OSError):  # where the disk has no locks there is none
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._path = path
         self._last = self._last if is_continued else NO_FRAME
         try:

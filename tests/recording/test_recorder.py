@@ -20,6 +20,7 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import recorder as recorder_module
 from reactive_desched.recording import segment_file
 from reactive_desched.recording.coverage import summarize_recording
+from reactive_desched.recording.frames import segment_paths
 from reactive_desched.recording.items import (
     Instant,
     Item,
@@ -36,6 +37,7 @@ from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.recording.rows import RowWriter
+from reactive_desched.recording.segment_file import SegmentFile
 from reactive_desched.recording.segments import recording_paths
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import NODES
@@ -407,6 +409,28 @@ def test_what_is_left_of_a_full_disk_is_for_others(
 
     assert "nearly full" in faults[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_another_process_records_into_is_left_to_it(
+    tmp_path: Path, golden: Golden
+) -> None:
+    def of_process() -> SegmentFile:
+        return SegmentFile(tmp_path, BOUNDS.max_bytes, BOUNDS.max_age_s, lambda _: 2**30)
+
+    first, second = of_process(), of_process()
+    at = Instant(WALL_S, 0.0)
+    first.begin(at, is_continued=False)
+    first.begin(at, is_continued=True)
+
+    with pytest.raises(OSError, match="another process") as refused:
+        second.begin(at, is_continued=False)
+
+    assert refused.value.strerror == golden()
+    assert len(segment_paths(tmp_path)) == 2
+    first.close()
+    second.begin(at, is_continued=False)
+    assert len(segment_paths(tmp_path)) == 3
+    second.close()
 
 
 class FullDisk:
