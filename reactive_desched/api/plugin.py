@@ -142,6 +142,16 @@ class View(Protocol):
         """
         ...
 
+    def departures_of(self, namespace: str) -> Sequence[UseChange]:
+        """Return which pods of a namespace are leaving, or left a moment ago, the latest first.
+
+        Their workload may have as many again soon, so that they are gone is no reason yet to move
+        others. Not among them is one that the controller moves: not while it leaves, nor once its
+        replacement is bound. The last 500 at most; none in a sweep. Ask for the index
+        TerminatingPods.
+        """
+        ...
+
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the nodes that are away and may be back soon: not Ready, or without this label.
 

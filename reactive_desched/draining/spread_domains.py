@@ -163,13 +163,22 @@ class Targets:
 
 
 class Spread:
-    """The pods of a constraint by domain, the smallest domain first."""
+    """The pods of a constraint by domain, the smallest domain first.
+
+    Moves count in `wait_s` seconds.
+    """
 
     def __init__(
-        self, group: SpreadGroup, domains: list[Domain], nodes: NodesByDomain, view: View
+        self,
+        group: SpreadGroup,
+        domains: list[Domain],
+        nodes: NodesByDomain,
+        view: View,
+        wait_s: float,
     ) -> None:
         self.group = group
         self.domains = domains
+        self.counts_from_s = view.now_s + wait_s if wait_s else 0.0
         self.average = sum(domain.size for domain in domains) / len(domains)
         below = [domain for domain in domains if domain.size < self.average]
         self.destinations = SmallDomains(group, below, nodes, view)

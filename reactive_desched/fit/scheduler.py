@@ -349,9 +349,13 @@ class SchedulerNodeFit(EvictionParticipant):
             self._nodes.reservations.release(eviction.pod_uid)
 
     def replaced(self, eviction: Eviction, pod: Pod) -> None:
-        """Release the reservation of a replacement that was bound: it has its capacity."""
-        del pod
+        """Release the reservation of a replacement that was bound: it has its capacity.
+
+        The room that the evicted pod leaves is free for good.
+        """
         self._nodes.reservations.release(eviction.pod_uid)
+        if pod.node != eviction.origin.node:
+            self._view.note_moved(eviction.pod_uid)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """Release the reservation of a replacement that was given up."""

@@ -178,8 +178,10 @@ def _new_room(finding: Finding, inputs: GuardInputs) -> Hold | None:
     one another.
     """
     lasts_s = inputs.settings.standing_times.node_use_s
-    is_wish = (finding.by_score or finding.relieves_node) and finding.move_set is None
+    is_wish = finding.by_score or finding.plugin in inputs.balancing
     if not (is_wish and lasts_s) or finding.targets is None or inputs.node_fit is None:
+        return None
+    if finding.move_set is not None:
         return None
     left = list(islice(inputs.view.left_lately(lasts_s), MAX_LEFT))
     pods = [pod for _, pod in left]

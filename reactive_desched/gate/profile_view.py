@@ -6,7 +6,7 @@ or when the time has come that a filter named.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sized
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
@@ -25,10 +25,15 @@ from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.timers import Timers
 from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
 from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.nodes import left_s
 
 EVALUATED_PER_STEP: Final = 25
 """So many pods that a change concerns are evaluated at once: some 0.3 ms."""
+
+MAX_LEFT: Final = 500
+"""So many pods of a namespace that left a moment ago may come back; more are looked at no further.
+"""
 
 AT_ONCE: Final = ReasonRules()
 """Everything is a reason to evict, at once: the rules of a sweep."""
@@ -113,6 +118,22 @@ class ProfileView(ClusterView):
         came_s = pod.created_s if pod.started_s is None else pod.started_s
         stayed_s = self.now_s - left_for_s - came_s
         return UseChange(wait_s, pod, has_left=True, was_brief=stayed_s < self._rules.use_s)
+
+    def departures_of(self, namespace: str) -> list[UseChange]:
+        """Return which pods of a namespace leave, or left so recently that it may pass."""
+        if not (wanted_s := self._rules.use_s):
+            return []
+        departed = self._pods.departed
+        leaving = (
+            UseChange(wanted_s, pod, has_left=True)
+            for pod in self.index(TerminatingPods).pods_of(namespace)
+            if not (departed.is_moved(pod.uid) or self._in_flight.is_evicting(pod.uid))
+        )
+        left = (
+            self._departure(pod, left_for_s, wanted_s - left_for_s)
+            for left_for_s, pod in departed.of_namespace(namespace, wanted_s)
+        )
+        return list(islice(chain(leaving, left), MAX_LEFT))
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the domain of each node that may be back soon, how long it may take, its pods."""

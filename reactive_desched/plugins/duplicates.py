@@ -8,6 +8,7 @@ from math import ceil
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
@@ -24,7 +25,7 @@ from reactive_desched.draining.obstacles import (
 from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
-from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.long_answers import lazily_sorted
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
@@ -65,6 +66,9 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     nodeSelector and required node affinity match. As upstream, the nodes of duplicates that differ
     in these count together; a pod that may be on a single node adds none; and a pod with several
     owners is a replica for each of them, but a duplicate only of pods with all the same owners.
+
+    Replicas that left a moment ago, as after a smaller scale, may soon be as many again: where the
+    even share would be higher with them, the controller waits (`guards.standingTimes.nodeUse`).
     """
 
     name = "RemoveDuplicates"
@@ -105,12 +109,14 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                 for pod in node_and_pods[1]:
                     if subject in replica_groups(pod) and not pod.is_terminating:
                         replicas.add(pod, self._evictability(pod, view))
-        if awaited := _awaited_pods(subject, replicas, view):
+        gone = _moved_pods(subject, replicas, view)
+        if awaited := max(0, len(gone) - replicas.unscheduled):
             replicas.total += awaited
             yield RequeueAfter(_LOOK_AGAIN_S)
         if surplus := _leaving_surplus(subject, replicas, view):
             replicas.total -= surplus
             yield RequeueAfter(_LOOK_AGAIN_S)
+        replicas.left_wait_s = _left_wait_s(subject, surplus, gone, view)
         yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).avoided)
 
     def still_found(self, finding: Finding, subject: ReplicaGroup, view: View) -> Finding | None:
@@ -189,9 +195,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         """
         crowds = replicas.crowds()
         movable = [pod for crowd in crowds for pod in crowd.movable]
-        possible = _possible_nodes(movable, view.index(ReplicaSpread))
-        if closed:
-            possible = {name for name in possible if name not in closed}
+        possible = _possible_nodes(movable, view.index(ReplicaSpread), closed)
         if not possible:
             return ""
         share = ceil(replicas.total / len(possible))
@@ -199,33 +203,43 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         below_share = AllNodesBut(full)
         for crowd in crowds:
             surplus = 1 + crowd.duplicates - share
+            there = replicas.on_node[crowd.node]
             message = (
-                f"{crowd.node} has {replicas.on_node[crowd.node]} of the {replicas.total} pods of "
-                f"{group}, whose even share of {len(possible)} possible nodes is {share}"
+                f"{crowd.node} has {there} of the {replicas.total} pods of {group}, whose even"
+                f" share of {len(possible)} possible nodes is {share}"
             )
-            details: dict[str, int | str] = {
-                "owner": f"{group.kind}/{group.name}",
-                "podsOnNode": replicas.on_node[crowd.node],
-                "pods": replicas.total,
-                "possibleNodes": len(possible),
-                "evenShare": share,
-            }
+            details = _figures(group, there, replicas.total, len(possible), share)
             for pod in crowd.movable:
                 if surplus <= 0:
                     break
                 if view.active_pod(pod.uid) is None:  # evicted as a duplicate for its other owner
                     surplus -= 1
                     continue
-                decision = yield Finding(
+                finding = Finding(
                     pod, self.name, message, needs_fit=True, targets=below_share, details=details
                 )
+                if wait_s := replicas.wait_s(len(possible), share + surplus - 1):
+                    finding = replace(finding, counts_from_s=view.now_s + wait_s)
+                decision = yield finding
                 if decision.pod_leaves:
                     surplus -= 1
-                elif decision.scope_exhausted == "node":
+                elif wait_s or decision.scope_exhausted == "node":
                     break
                 elif decision.scope_exhausted:  # all pods of the group are in one namespace
                     return decision.scope_exhausted
         return ""
+
+
+def _figures(
+    group: ReplicaGroup, there: int, pods: int, nodes: int, share: int
+) -> dict[str, int | str]:
+    return {
+        "owner": f"{group.kind}/{group.name}",
+        "podsOnNode": there,
+        "pods": pods,
+        "possibleNodes": nodes,
+        "evenShare": share,
+    }
 
 
 def _obstacle(pod: Pod, nodes: Iterable[Node], possible: Collection[str], view: View) -> str:
@@ -261,12 +275,17 @@ class _Crowd(NamedTuple):
 
 
 class _Replicas:
-    """The pods of a group: how many count in all and on each node, and which share a node."""
+    """The pods of a group: how many count in all and on each node, and which share a node.
+
+    `left_wait_s` is for each one that left a moment ago, the latest first, for how long it may
+    still come back.
+    """
 
     def __init__(self, unscheduled: int = 0) -> None:
         self.unscheduled = unscheduled
         self.total = unscheduled
         self.on_node: Counter[str] = Counter()
+        self.left_wait_s: list[float] = []
         self._pods: dict[str, list[tuple[_Evictability, Pod]]] = {}
 
     def count(self, node: str, pods: int) -> None:
@@ -277,6 +296,16 @@ class _Replicas:
     def add(self, pod: Pod, evictability: _Evictability) -> None:
         """Add a pod, counted already, that may be a duplicate."""
         self._pods.setdefault(pod.node, []).append((evictability, pod))
+
+    def wait_s(self, nodes: int, share: int) -> float:
+        """Return for how long it must still be so that the even share of the nodes is no more.
+
+        It would be more if as many came back as make it one more.
+        """
+        may_come_back = max(0, share * nodes - self.total)
+        if len(self.left_wait_s) <= may_come_back:
+            return 0.0
+        return self.left_wait_s[may_come_back]
 
     def owner_uids(self, group: ReplicaGroup) -> set[str]:
         """Return the uids of the owner, of which several may have had its name."""
@@ -316,15 +345,14 @@ def _rank(replica: tuple[_Evictability, Pod]) -> tuple[_Evictability, int, str]:
     return evictability, pod.created_s, pod.name
 
 
-def _awaited_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:
-    """Count the evicted pods that are gone and whose replacement is not created yet."""
-    gone = {
+def _moved_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> set[PodKey]:
+    """Return the evicted pods that are gone and whose replacement is not bound yet."""
+    return {
         pod.uid
         for owner_uid in replicas.owner_uids(group)
         for pod in view.awaiting_replacement(owner_uid)
         if group in replica_groups(pod) and view.pod_and_node(pod.uid) is None
     }
-    return max(0, len(gone) - replicas.unscheduled)
 
 
 def _leaving_surplus(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:
@@ -338,9 +366,27 @@ def _leaving_surplus(group: ReplicaGroup, replicas: "_Replicas", view: View) -> 
     return 0 if wanted is None else min(leaving, max(0, replicas.total - wanted))
 
 
-def _possible_nodes(pods: Iterable[Pod], spread: ReplicaSpread) -> Collection[str]:
+def _left_wait_s(
+    group: ReplicaGroup, surplus: int, moved: Collection[PodKey], view: View
+) -> list[float]:
+    """Return for how long each replica that is gone may come back, the longest time first.
+
+    Of those that are leaving, only a `surplus` is not counted as there.
+    """
+    leaving, left = list[float](), list[float]()
+    for each in view.departures_of(group.namespace):
+        if group in replica_groups(each.pod) and each.pod.uid not in moved:
+            is_there = view.active_pod(each.pod.uid) is not None
+            (leaving if is_there else left).append(each.wait_s)
+    return [*leaving[:surplus], *left]
+
+
+def _possible_nodes(
+    pods: Iterable[Pod], spread: ReplicaSpread, closed: Collection[str]
+) -> Collection[str]:
     """Name the nodes that any of these pods may be on, but for pods that have no choice."""
     specs = {id(pod.spec): pod.spec for pod in pods}
     choices = {id(nodes): nodes for nodes in map(spread.possible_nodes, specs.values())}
     several = [nodes for nodes in choices.values() if len(nodes) > 1]
-    return several[0] if len(several) == 1 else set().union(*several)
+    found = several[0] if len(several) == 1 else set().union(*several)
+    return {name for name in found if name not in closed} if closed else found

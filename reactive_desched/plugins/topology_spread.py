@@ -1,5 +1,7 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -7,6 +9,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from enum import StrEnum
 from functools import cache
@@ -64,6 +67,7 @@ from reactive_desched.state.indexes.spread_groups import (
     SpreadGroups,
     SpreadNodesChanged,
 )
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""
@@ -120,7 +124,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     constraint with an empty `labelSelector` moves no pod: the kube-scheduler counts no pods for it.
     Where a node is not Ready any more, or has lost its topology label, its pods count in its domain
     for 5 min (`guards.standingTimes.absentNodes`), as long as Kubernetes itself waits for it: a
-    domain that only looks emptier would take pods that have to go back.
+    domain that only looks emptier would take pods that have to go back. A spread that would be even
+    with the pods that left within the last minute (`guards.standingTimes.nodeUse`) waits as long:
+    after a smaller scale the workload may soon have as many pods again.
 
     Pods often declare several constraints, such as one over zones and one over nodes. The
     controller moves them so that each move serves all of them: of the pods of the fullest domain
@@ -131,7 +137,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     """
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
-    indexes = (SpreadGroups, NamespacePods, EmptiedNodes)
+    indexes = (SpreadGroups, NamespacePods, EmptiedNodes, TerminatingPods)
     reacts_to = (
         Resynced,
         SpreadChanged,
@@ -315,7 +321,34 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if not (yield from self._is_declared(group, domains, view)):
             return None
         yield YieldPoint()
-        return Spread(group, domains, nodes, view)
+        wait_s = yield from self._wait_s(group, domains, view)
+        yield YieldPoint()
+        return Spread(group, domains, nodes, view, wait_s)
+
+    def _wait_s(self, group: SpreadGroup, domains: Sequence[Domain], view: View) -> Steps[float]:
+        """Return for how long a spread must still be uneven to be restored.
+
+        Pods that left a moment ago may come back: it is even where it would be with the last of
+        them.
+        """
+        left: list[tuple[float, str]] = []
+        for change in view.departures_of(group.namespace):
+            pod = change.pod
+            if group.selector.matches(pod.labels) and self.args.covers(pod):
+                node_and_pods = view.pods_of(NodeSubject(pod.node))
+                at = node_and_pods and group.nodes.domain_of(node_and_pods[0])
+                if at is not None:
+                    left.append((change.wait_s, at))
+        yield YieldPoint()
+
+        def is_even(count: int) -> bool:
+            came_back = Counter(at for _, at in left[:count])
+            sizes = sorted(domain.size + came_back[domain.value] for domain in domains)
+            average = sum(sizes) / len(sizes)
+            return next(moves_between(sizes, average, group.max_skew), None) is None
+
+        last = bisect_left(range(len(left) + 1), x=True, key=is_even)
+        return left[last - 1][0] if 0 < last <= len(left) else 0.0
 
     def _add_empty_domains(
         self, occupied: dict[str, Domain], group: SpreadGroup, view: View
@@ -383,6 +416,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             needs_fit=needs_fit,
             targets=targets.names if needs_fit else None,
             details=details,
+            counts_from_s=spread.counts_from_s,
         )
         return _Move(finding, fits or not needs_fit)
 
@@ -568,7 +602,10 @@ def _propose(moves: Iterable["_Move | YieldPoint"]) -> Plan:
         if pod.uid in proposed or not exhausted.isdisjoint((node, namespace)):
             continue
         proposed.add(pod.uid)
-        match (yield move.finding).scope_exhausted:
+        decision = yield move.finding
+        if move.finding.counts_from_s and not decision.pod_leaves:
+            return  # it waits, and the others as long
+        match decision.scope_exhausted:
             case "cluster":
                 return
             case "node":

@@ -70,3 +70,24 @@ def test_a_pod_that_was_on_no_node_left_none() -> None:
     state.remove(pod("a"))
 
     assert gone(state.pods.departed, "") == []
+
+
+def test_one_that_was_moved_is_left_out_before_and_after_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(departed_pods, "MAX_KEPT", 2)
+    departed = DepartedPods(ManualClock().now)
+    a, b = pod("a", on="n1"), pod("b", on="n1")
+    departed.add(a)
+    departed.moved(a.uid)
+    departed.moved(b.uid)
+    assert departed.is_moved(b.uid)
+    departed.add(b)
+    assert gone(departed, "n1") == []
+    assert not departed.is_moved(b.uid)
+
+    for name in ("c", "d", "e"):  # the first one is one too many
+        departed.moved(pod(name, on="n1").uid)
+    departed.add(pod("c", on="n1"))
+    departed.add(pod("d", on="n1"))
+    assert gone(departed, "n1") == [(0, "c")]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.ledger.eviction import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
@@ -60,8 +61,17 @@ UNLIMITED_MOVES: Final = MoveSettings(
 def make_profile_of(
     name: str, plugins: tuple[AnyPlugin, ...], evictor: DefaultEvictorArgs | None = None
 ) -> Profile:
-    """Build a profile of these plugins."""
-    return Profile(name, plugins=plugins, evictor=evictor or DefaultEvictorArgs())
+    """Build a profile that enables these plugins, each at the extension point of its kind."""
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for plugin in plugins:
+        names[isinstance(plugin, BalancePlugin)].append(plugin.name)
+    return Profile(
+        name,
+        deschedule=tuple(names[False]),
+        balance=tuple(names[True]),
+        plugins=plugins,
+        evictor=evictor or DefaultEvictorArgs(),
+    )
 
 
 def make_policy(

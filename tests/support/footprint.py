@@ -6,12 +6,17 @@ Two objects that stand for the same have the same footprint, however they came t
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, MutableMapping
 
+from reactive_desched.state.departed_pods import DepartedPods
+
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _MORE_CONTAINERS = (deque, MutableMapping)
 
 
 def footprint(root: object) -> Counter[str]:
-    """Count our objects that can be reached from one, and all entries of its containers."""
+    """Count our objects that can be reached from one, and all entries of its containers.
+
+    Pods that left their nodes, which are kept for minutes, are not followed.
+    """
     counts: Counter[str] = Counter()
     waiting, seen = [root], {id(root)}
     while waiting:
@@ -19,6 +24,8 @@ def footprint(root: object) -> Counter[str]:
         kind = type(each)
         if isinstance(each, _CONTAINERS):
             counts[f"in a {kind.__name__}"] += len(each)
+        elif kind is DepartedPods:
+            continue
         elif kind.__module__.startswith("reactive_desched."):
             counts[kind.__qualname__] += 1
         else:
