@@ -169,27 +169,45 @@ class SchedulerNodeFit(EvictionParticipant):
             best = scores.best(pod, fitting)
         return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
 
-    def fits_by_room_of(self, pod: Pod, targets: Targets, left: Collection[Pod]) -> bool:
-        """Say whether a target fits a pod now, and none would beside pods that have left it.
+    def is_new_room_for_others(
+        self,
+        pod: Pod,
+        targets: Targets,
+        left: Collection[Pod],
+        waiting: Collection[Pod],
+        is_new: Callable[[str], bool],
+    ) -> bool:
+        """Say whether a target fits a pod now, and none would beside others that may come to it.
 
-        These are taken to be replaced on the same nodes, as far as they have a controller.
+        These are the pods that `left` their nodes, which are taken to be replaced there, and those
+        that are `waiting` for room, on those nodes and on others that are new. Pods without a
+        controller do not count.
         """
         self._sync_nodes()
         among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
         with self._new_labels_in_steps():
             fitting = self._filters.fitting(pod, among)
-        if not fitting or fitting & ~self._nodes.named({each.node for each in left}):
+        others = fitting & ~self._nodes.named({each.node for each in left})
+        if others and not (
+            waiting and all(map(is_new, map(self._nodes.name, bits.slots_in(others))))
+        ):
             return False
         reservations = self._nodes.reservations
-        coming_back = [each for each in left if each.uid not in reservations]
+        coming = [each for each in left if each.uid not in reservations]
         try:
-            for each in coming_back:
+            for each in coming:
                 reservations.reserve(each, each.node, self._clock())
-            for _ in self._steps_of_sync():
-                pass
-            return not self._filters.fitting(pod, fitting)
+            for each in waiting:
+                self._sync_at_once()
+                if slots := self._filters.fitting(each, fitting):
+                    reservations.reserve(
+                        each, self._nodes.name(next(bits.slots_in(slots))), self._clock()
+                    )
+                    coming.append(each)
+            self._sync_at_once()
+            return bool(fitting) and not self._filters.fitting(pod, fitting)
         finally:
-            for each in coming_back:
+            for each in coming:
                 reservations.release(each.uid)
 
     def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
@@ -415,6 +433,10 @@ class SchedulerNodeFit(EvictionParticipant):
         if self.long_answers.in_steps and pod.uid not in self._prepared:
             self._prepared.add(pod.uid)  # what changes meanwhile is looked at in one go
             raise AnswerTakesLong(self._filters.devices.steps_of(pod))
+
+    def _sync_at_once(self) -> None:
+        for _ in self._steps_of_sync():
+            pass
 
     def _steps_of_sync(self) -> Iterator[None]:
         while self._nodes.is_stale:

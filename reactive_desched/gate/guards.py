@@ -42,6 +42,7 @@ from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
+from reactive_desched.state.indexes.unschedulable_pods import UnschedulablePods
 from reactive_desched.text.counts import format_count
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
@@ -52,7 +53,8 @@ CHANGED_TOO_RECENTLY: Final = GateReason(
     GuardName.STANDING_TIME,
     "ChangedTooRecently",
     "What the finding is about, such as a taint of the node or the use of a new pod, has not stood "
-    "for its time in `guards.standingTimes`: it may pass by itself.",
+    "for its time in `guards.standingTimes`: it may pass by itself. Or the pod would only be "
+    "better off elsewhere, and the room there is so new that others may want it.",
     "guards.standingTimes",
 )
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
@@ -155,6 +157,8 @@ SCORED_ELSEWHERE: Final = GateReason(
 _TOO_NEW: Final = "the cause is new, and may pass by itself"
 MAX_LEFT: Final = 100
 """So many pods that left a moment ago are taken to come back; more are looked at no further."""
+MAX_WAITING: Final = 20
+"""So many pods that wait for room are taken to take it; more are looked at no further."""
 
 
 def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -172,26 +176,39 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 def _new_room(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods that would take, for a better place or balance, room that other pods just left.
+    """Hold pods that would take, for a better place or balance, new room that others may want.
 
-    A pod that has to leave its node takes it at once, and so does a set, whose moves make room for
+    That is room that pods left a moment ago, which may come back, and room there and on nodes that
+    came a moment ago for pods that wait: the kube-scheduler tries these again within ten seconds. A
+    pod that has to leave its node takes room at once, and so does a set, whose moves make room for
     one another.
     """
-    lasts_s = inputs.settings.standing_times.node_use_s
+    lasts_s, view = inputs.settings.standing_times.node_use_s, inputs.view
     is_wish = finding.by_score or finding.plugin in inputs.balancing
     if not (is_wish and lasts_s) or finding.targets is None or inputs.node_fit is None:
         return None
     if finding.move_set is not None:
         return None
-    left = list(islice(inputs.view.left_lately(lasts_s), MAX_LEFT))
-    pods = [pod for _, pod in left]
-    if not pods or not inputs.node_fit.fits_by_room_of(finding.pod, finding.targets, pods):
+    left = list(islice(view.left_lately(lasts_s), MAX_LEFT))
+    waiting = [pod for pod, _ in islice(view.index(UnschedulablePods).pods(), MAX_WAITING)]
+    youngest_s = left[0][0] if left else lasts_s
+
+    def is_new(node: str) -> bool:
+        nonlocal youngest_s
+        age_s = view.ready_for_s(node)
+        youngest_s = min(youngest_s, age_s)
+        return age_s < lasts_s
+
+    if not (left or waiting) or not inputs.node_fit.is_new_room_for_others(
+        finding.pod, finding.targets, [pod for _, pod in left], waiting, is_new
+    ):
         return None
+    whose = "pods that wait for room may take it" if waiting else "the pods that left may come back"
     return Hold(
         CHANGED_TOO_RECENTLY,
-        "the room on other nodes is new, and the pods that left may come back",
-        (WakeOnAnyNode(),),
-        lasts_s - left[0][0],
+        f"the room on other nodes is new, and {whose}",
+        (WakeOnAnyNode(), *(WakeOnPod(pod.uid) for pod in waiting)),
+        lasts_s - youngest_s,
         ends="; if they do not, the pod may leave",
     )
 
@@ -515,6 +532,7 @@ GUARDS: Final = (
         standing_time,
         "`guards.standingTimes`, and when the controller saw the taint or label change or a pod "
         "leave, `timeAdded` of a taint that stood before, and when pods started",
+        (UnschedulablePods,),
     ),
     Guard(
         GuardName.DO_NOT_EVICT,

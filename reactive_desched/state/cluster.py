@@ -431,6 +431,10 @@ class ClusterView:
         """Yield the pods that left any node within so many seconds, the latest first, and when."""
         return self._pods.departed.latest(within_s)
 
+    def ready_for_s(self, node: str) -> float:
+        """Return for how long a node has been Ready, or not Ready."""
+        return self._nodes.standing.ready_s(node)
+
     def note_moved(self, pod: PodKey) -> None:
         """Note that a pod has a replacement on another node: it does not come back to its own."""
         self._pods.departed.moved(pod)

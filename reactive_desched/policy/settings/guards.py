@@ -122,11 +122,12 @@ class StandingTimeSettings(Section):
         description="How long the pods of a node must request so much, or so little, before "
         "LowNodeUtilization or HighNodeUtilization moves pods away from it: a pod of a Job is "
         "often gone by then, or the next one there. So long room must last that a pod left, before "
-        "another one moves there that prefers the node, or for balance; and so long pods must be "
-        "gone, as after a smaller scale, before RemoveDuplicates or "
-        "RemovePodsViolatingTopologySpreadConstraint evens out what is left. ConsolidateNodes and "
-        "KeepNodesFree empty no node that a pod left within that time, and count on no room of "
-        "such a pod; KeepNodesFree takes a node to be free until others have used it for so long. "
+        "another one moves there that prefers the node, or for balance; and a node that joins "
+        "while pods wait for room. So long pods must be gone, as after a smaller scale, before "
+        "RemoveDuplicates or RemovePodsViolatingTopologySpreadConstraint evens out what is left. "
+        "ConsolidateNodes and KeepNodesFree empty no node that a pod left within that time, and "
+        "count on no room of such a pod; KeepNodesFree takes a node to be free until others have "
+        "used it for so long. "
         "At most 5m.",
     )
 
