@@ -57,11 +57,11 @@ class AssumedScheduler:
     ) -> None:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view, profiles)
-        spread, assumed = self._filters.topology_spread, DEFAULT_SCORES
+        assumed = DEFAULT_SCORES
         if packs:
             resources = tuple((resource, 1) for resource in packs)
             assumed = ScoreRules(Allocation(MOST_ALLOCATED, resources))
-        self._scores = NodeScores(self._nodes, view, spread, profiles, assumed)
+        self._scores = NodeScores(self._nodes, view, self._filters, assumed)
 
     def choose_node(self, pod: Pod, chance: NodeChance = FIRST_BY_NAME) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""

@@ -55,6 +55,9 @@ kube-scheduler gives up after ten seconds."""
 MAX_QUESTIONS: Final = 16
 """The answers of so many pods are kept; of others they are found again when next asked for."""
 
+MAX_ALTERNATIVES: Final = 8
+"""The API server takes so many in one list, of which the first is worth so many points."""
+
 MAX_REQUESTS: Final = 128
 """A pod with more requests for devices is not judged: each is a level of the search."""
 
@@ -121,12 +124,19 @@ class _Plan(Struct, frozen=True):
 _EXTENDED: Final = "(extended resources)"
 
 
+class _Allotted(Struct, frozen=True):
+    """The devices that claims would get on a node, and what the alternatives are worth."""
+
+    devices: tuple[TakenDevice, ...] = ()
+    points: int = 0
+
+
 class _Question(Struct, frozen=True):
     """The claims of a pod, and what the answers of all nodes depend on besides.
 
     `leaving` are the keys of the claims that are given up, `booked` the devices that are reserved
     for other pods, and `seen` the revisions of devices and nodes. `verdicts` are the answers so
-    far, by slot.
+    far, by slot, and `points` what the alternatives are worth that are had there.
     """
 
     plan: _Plan
@@ -134,6 +144,7 @@ class _Question(Struct, frozen=True):
     booked: tuple[TakenDevice, ...]
     seen: tuple[int, ...]
     verdicts: dict[int, FitReason | None] = field(default_factory=dict)
+    points: dict[int, int] = field(default_factory=dict)
 
     @property
     def asked(self) -> tuple[object, ...]:
@@ -248,16 +259,33 @@ class DeviceFilter:
         question = self._question(pod)
         try:
             claims = list(question.plan.fresh_on(slot))
-            return tuple(self._allocate(question, claims, slot) or ())
+            found = self._allocate(question, claims, slot)
         except DeviceError:
             return ()
+        return () if found is None else found.devices
 
-    def has_alternatives(self, pod: Pod) -> bool:
-        """Say whether nodes differ by which alternative of a request they would give the pod."""
+    def points(self, pod: Pod, among: int) -> Mapping[int, int]:
+        """Return what the alternatives are worth that slots would give the pod, and those slots.
+
+        The first of a list has the most points. Slots without any are left out.
+        """
+        if not self.judges(pod) or not any(map(_has_ranks, self._plan(pod).fresh)):
+            return {}
+        question, found = self._question(pod), dict[int, int]()
+        for slot in slots_in(among):
+            if self._verdict(question, slot) is None and (points := question.points.get(slot)):
+                found[points] = found.get(points, 0) | 1 << slot
+        return found
+
+    def has_chosen(self, pod: Pod) -> bool:
+        """Say whether a claim that stays was given one of several alternatives: which is not read.
+
+        It is worth the same on all nodes, and what others are worth is in proportion to the whole.
+        """
         if not self.judges(pod):
             return False
-        requests = (request for claim in self._plan(pod).fresh for request in claim.requests)
-        return any(len(request.choices) > 1 for request in requests)
+        plan = self._plan(pod)
+        return any(map(_has_ranks, plan.kept)) and any(map(_has_ranks, plan.fresh))
 
     # --- claims ---
 
@@ -324,8 +352,10 @@ class DeviceFilter:
         else:
             try:
                 claims = list(question.plan.fresh_on(slot))
-                if self._allocate(question, claims, slot) is None:
+                if (had := self._allocate(question, claims, slot)) is None:
                     found = NO_DEVICES
+                else:
+                    question.points[slot] = had.points
             except DeviceError as error:
                 found = CLAIM_NOT_JUDGED.about(str(error))
         question.verdicts[slot] = found
@@ -335,10 +365,10 @@ class DeviceFilter:
 
     def _allocate(
         self, question: _Question, claims: Sequence[ResourceClaim], slot: int
-    ) -> list[TakenDevice] | None:
+    ) -> _Allotted | None:
         """Return devices for claims that have none; None where they lack."""
         if not claims:
-            return []
+            return _Allotted()
         if (node := self._nodes.node(slot)) is None:
             return None
         taken = _TakenDevices(self._view, question)
@@ -438,6 +468,10 @@ def _counters_left(
     return left
 
 
+def _has_ranks(claim: ResourceClaim) -> bool:
+    return any(request.has_ranks for request in claim.requests)
+
+
 def _are_available(claims: Iterable[ResourceClaim], node: Node) -> bool:
     for claim in claims:
         selector = None if claim.allocation is None else claim.allocation.node_selector
@@ -498,8 +532,9 @@ class _Search:
         self._counters = {pool.name: dict(pool.counters) for pool in pools}
         self._suitable: dict[DeviceRequest, list[tuple[DeviceId, Device]]] = {}
         self._steps = 0
+        self._points = 0
 
-    def run(self, claims: Sequence[ResourceClaim]) -> list[TakenDevice] | None:
+    def run(self, claims: Sequence[ResourceClaim]) -> _Allotted | None:
         """Return the devices for all claims; None where they lack, or the search takes too long.
 
         Raises DeviceError where a claim or class cannot be judged.
@@ -527,9 +562,9 @@ class _Search:
         elif request.mode != EXACT_COUNT:
             raise DeviceError(f"{whose} has a request of unknown mode {request.mode}")
 
-    def _solve(self, tasks: Sequence[_Task]) -> list[TakenDevice] | None:
+    def _solve(self, tasks: Sequence[_Task]) -> _Allotted | None:
         if not tasks:
-            return [device for device, _ in self._taken]
+            return _Allotted(tuple(device for device, _ in self._taken), self._points)
         for _ in self._ways(tasks[0]):
             if (found := self._solve(tasks[1:])) is not None:
                 return found
@@ -539,7 +574,8 @@ class _Search:
 
     def _ways(self, task: _Task) -> Iterator[None]:
         """Take the devices of one request in one way after the other; give them back in between."""
-        for choice in task.request.choices:
+        for place, choice in enumerate(task.request.choices):
+            points = MAX_ALTERNATIVES - place if task.request.has_ranks else 0
             suitable = self._devices_for(choice)
             is_all = choice.mode == ALL_DEVICES
             if is_all:
@@ -552,7 +588,9 @@ class _Search:
             before = sum(claim == task.claim for _, claim in self._taken)
             if (is_all and not count) or before + count > MAX_DEVICES_OF_CLAIM:
                 continue
+            self._points += points
             yield from self._combinations(task, choice, suitable, count)
+            self._points -= points
 
     def _combinations(
         self,

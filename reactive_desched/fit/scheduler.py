@@ -60,7 +60,7 @@ NODES_PER_SYNC: Final = 100
 
 _END: Final = object()
 
-_ALTERNATIVES: Final = "alternatives of devices in ResourceClaims"
+_ALTERNATIVES: Final = "alternatives of devices in ResourceClaims that stay"
 
 ANY_NODE_SCOPE: Final = "*"
 """The scope of `find_any_node`; that of `find_other_node` is the text of its selector, after
@@ -238,7 +238,7 @@ class SchedulerNodeFit(EvictionParticipant):
         """Say why it is not known which node a pod's scheduler takes first; empty where it is."""
         if unknown := self._filters.profiles.unknown_scores(pod.spec):
             return unknown
-        return _ALTERNATIVES if self._filters.devices.has_alternatives(pod) else ""
+        return _ALTERNATIVES if self._filters.devices.has_chosen(pod) else ""
 
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[Sequence[str], Diagnosis]:
         """Name the nodes of the highest score among the others, and count why the rest do not fit.
@@ -465,8 +465,7 @@ class SchedulerNodeFit(EvictionParticipant):
         All nodes are scored in steps, where answers are wanted so.
         """
         if self._scores is None:
-            spread, profiles = self._filters.topology_spread, self._filters.profiles
-            self._scores = NodeScores(self._nodes, self._view, spread, profiles)
+            self._scores = NodeScores(self._nodes, self._view, self._filters)
             self._unscored = self._nodes.slots()
         steps = self._steps_of_scores(self._scores)
         if self.long_answers.in_steps and next(steps, _END) is not _END:

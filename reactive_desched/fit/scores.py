@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
-from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.model import node_scores
 from reactive_desched.model.node_affinity import PreferredTerm
 from reactive_desched.model.node_scores import Held
@@ -23,7 +23,6 @@ from reactive_desched.model.objects import (
     TopologySpreadConstraint,
 )
 from reactive_desched.model.resources import CPU, MEMORY, is_scalar
-from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, count_untolerated, soft_taints
 from reactive_desched.primitives import bits
@@ -148,21 +147,21 @@ class NodeScores:
         self,
         nodes: NodeSets,
         view: ClusterView,
-        spread: TopologySpreadFilter,
-        profiles: SchedulerProfiles,
+        filters: NodeFilters,
         assumed: node_scores.ScoreRules = node_scores.DEFAULT_SCORES,
     ) -> None:
-        self._profiles = profiles
+        self._profiles = filters.profiles
         self._assumed = assumed
         scored = (
             resource
-            for rules in (assumed, *profiles.scores())
+            for rules in (assumed, *self._profiles.scores())
             for resource in (*rules.balanced, *(name for name, _ in rules.allocation.resources))
         )
         self._resources = tuple(dict.fromkeys(scored))
         self._nodes = nodes
         self._view = view
-        self._spread = spread
+        self._spread = filters.topology_spread
+        self._devices = filters.devices
         self._changes: ChangeLog[int] = ChangeLog()
         self._uses: list[_NodeUse] = []
         self._soft_taints: list[tuple[Taint, ...]] = []
@@ -226,6 +225,8 @@ class NodeScores:
             yield rules.inter_pod_affinity, self._inter_pod_affinity(pod, feasible, rules)
         if rules.topology_spread:
             yield rules.topology_spread, self._topology_spread(pod, feasible, rules)
+        if rules.dynamic_resources and (ranked := self._devices.points(pod, feasible)):
+            yield rules.dynamic_resources, _normalized(ranked, node_scores.share_of_highest(ranked))
 
     def _taint_toleration(self, pod: Pod, feasible: int) -> Parts[int]:
         tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))

@@ -59,6 +59,11 @@ class DeviceAlternatives(Struct, frozen=True, gc=False):
     name: str
     choices: tuple[DeviceRequest, ...]
 
+    @property
+    def has_ranks(self) -> bool:
+        """Say whether it is a list of which the first is the best, if only of one."""
+        return len(self.choices) > 1 or any(choice.name for choice in self.choices)
+
 
 class DeviceConstraint(Struct, frozen=True, gc=False):
     """An attribute that is the same for the devices of some requests, or differs.

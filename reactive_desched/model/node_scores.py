@@ -28,6 +28,7 @@ TAINT_TOLERATION_WEIGHT: Final = 3
 NODE_AFFINITY_WEIGHT: Final = 2
 INTER_POD_AFFINITY_WEIGHT: Final = 2
 TOPOLOGY_SPREAD_WEIGHT: Final = 2
+DYNAMIC_RESOURCES_WEIGHT: Final = 2
 
 HARD_POD_AFFINITY_WEIGHT: Final = 1
 """What the required affinity of a pod that is there adds for a pod that it matches."""
@@ -109,6 +110,7 @@ class ScoreRules(Struct, frozen=True):
     node_affinity: int = NODE_AFFINITY_WEIGHT
     inter_pod_affinity: int = INTER_POD_AFFINITY_WEIGHT
     topology_spread: int = TOPOLOGY_SPREAD_WEIGHT
+    dynamic_resources: int = DYNAMIC_RESOURCES_WEIGHT
     balanced: tuple[str, ...] = SCORED_RESOURCES
     added_preferred: tuple[PreferredTerm, ...] = ()
     hard_pod_affinity: int = HARD_POD_AFFINITY_WEIGHT
@@ -158,7 +160,7 @@ def is_scored_by_balance(requests: Mapping[str, int]) -> bool:
 
 
 def share_of_highest(raw: Collection[int]) -> Mapping[int, int]:
-    """Normalize the weights of preferred node affinity: the highest has all points."""
+    """Normalize weights of preferred node affinity, or ranks of devices: the highest has all."""
     highest = max(raw, default=0)
     return {score: MAX_SCORE * score // highest if highest else score for score in raw}
 

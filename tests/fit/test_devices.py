@@ -27,7 +27,7 @@ from reactive_desched.model.devices import (
     ResourceSlice,
 )
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, PreferredTerm
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodStatus
 from reactive_desched.model.taints import Taint, Toleration
 from reactive_desched.model.wakes import WakeOnDevices
@@ -333,21 +333,49 @@ def test_the_first_alternative_that_can_be_had_is_taken() -> None:
     assert fitting(replace(claim, requests=(replace(both, choices=both.choices[:1]),))) == set()
 
 
-@pytest.mark.parametrize(
-    ("choices", "is_known"),
-    [
-        pytest.param((replace(ONE, name="fast"), replace(ONE, name="slow")), False, id="two"),
-        pytest.param((ONE,), True, id="one"),
-    ],
-)
-def test_which_node_has_the_better_alternative_is_not_known(
-    choices: tuple[DeviceRequest, ...], *, is_known: bool
-) -> None:
-    claim = ResourceClaim("default", "own", requests=(DeviceAlternatives("r", choices),))
-    fit = Place(*NODES, GPU, MOVER, claim, gpus("n2")).fit
+FAST = DeviceRequest("gpu", ('device.attributes["gpus"].kind == "fast"',), name="fast")
+SLOW = replace(ONE, name="slow")
 
-    assert (fit.unknown_scores(MOVER) == "") is is_known
-    assert (fit.explain_other_nodes(MOVER, EVERYTHING)[0] == ["n2"]) is is_known
+
+def ranked(*choices: DeviceRequest) -> ResourceClaim:
+    """Return a claim for the first of these that can be had."""
+    return ResourceClaim("default", "own", requests=(DeviceAlternatives("r", choices),))
+
+
+def taken_first(claim: ResourceClaim, mover: Pod = MOVER) -> list[str]:
+    fast, slow = (Device("g0", {"kind": kind}) for kind in ("fast", "slow"))
+    devices = (gpus("n2", slow), gpus("n3", fast), gpus("n4", slow))
+    fit = Place(*NODES, node("n4"), GPU, mover, claim, *devices).fit
+    return list(fit.explain_other_nodes(mover, EVERYTHING)[0])
+
+
+def test_a_node_with_the_better_alternative_is_taken_first() -> None:
+    assert taken_first(ranked(FAST, SLOW)) == ["n3"]
+    assert taken_first(ranked(SLOW, FAST)) == ["n2", "n3", "n4"]
+    assert taken_first(ranked(SLOW)) == taken_first(asks(ONE)) == ["n2", "n3", "n4"]
+
+
+@pytest.mark.parametrize(("liked", "expected"), [(88, "n3"), (86, "n2")])
+def test_the_second_alternative_is_worth_an_eighth_less_than_the_first(
+    liked: int, expected: str
+) -> None:
+    """It has 87 points of 100; node affinity, which counts as much, has 88 or 86."""
+    terms = (
+        PreferredTerm(100, term("kubernetes.io/hostname=n2")),
+        PreferredTerm(liked, term("kubernetes.io/hostname=n3")),
+    )
+    mover = with_spec(MOVER, node_affinity=NodeAffinity(preferred=terms))
+
+    assert taken_first(ranked(FAST, SLOW), mover) == [expected]
+
+
+def test_a_better_alternative_of_a_claim_that_stays_beside_others_is_not_known() -> None:
+    stays = replace(ranked(FAST, SLOW), name="stays", users=("other",), allocation=held("n1"))
+    both = user(claims=("own", "stays"))
+    fit = Place(*NODES, GPU, both, ranked(FAST, SLOW), stays, gpus("n2")).fit
+
+    assert fit.unknown_scores(both) != ""
+    assert Place(*NODES, GPU, both, asks(ONE), stays).fit.unknown_scores(both) == ""
 
 
 def test_who_looks_after_devices_may_have_those_of_others() -> None:

@@ -30,6 +30,23 @@ def extender(**more: Any) -> Written:  # any YAML value
 REFUSED: Final[list[tuple[list[Written], Written, tuple[str | int, ...]]]] = [
     ([{}, {"schedulerName": "b"}], {}, ("profiles", 0)),
     ([{}], {"parallelism": 0}, ("parallelism",)),
+    ([{}], {"parallelism": 2**31}, ("parallelism",)),
+    ([{}], {"clientConnection": {"burst": 2**31}}, ("clientConnection", "burst")),
+    (
+        [configured("DefaultPreemption", minCandidateNodesAbsolute=2**31)],
+        {},
+        ("minCandidateNodesAbsolute",),
+    ),
+    (
+        [configured("PodTopologySpread", defaultConstraints=[spread("zone", maxSkew=2**31)])],
+        {},
+        ("maxSkew",),
+    ),
+    (
+        [{"plugins": {"preScore": {"enabled": named("DynamicResources")}}}],
+        {},
+        ("plugins", "preScore", "enabled", 0, "name"),
+    ),
     ([{}], {"percentageOfNodesToScore": 101}, ("percentageOfNodesToScore",)),
     ([{}], {"podInitialBackoffSeconds": 0}, ("podInitialBackoffSeconds",)),
     ([{}], {"podInitialBackoffSeconds": 11}, ("podInitialBackoffSeconds",)),

@@ -23,6 +23,7 @@ from reactive_desched.model.node_scores import (
 )
 from reactive_desched.model.objects import DEFAULT_SCHEDULER, TopologySpreadConstraint
 from reactive_desched.model.scheduler_profile import (
+    DYNAMIC_RESOURCES,
     INTER_POD_AFFINITY,
     NODE_AFFINITY,
     NODE_RESOURCES_FIT,
@@ -42,6 +43,7 @@ from reactive_desched.policy.settings.scheduler_arguments import (
 from reactive_desched.policy.settings.scheduler_checks import (
     API_VERSION,
     GONE_PLUGINS,
+    LARGEST,
     UNREAD_ARGUMENTS,
     ClientConnectionConfig,
     LeaderElectionConfig,
@@ -167,6 +169,7 @@ class SchedulerProfileSettings(Section):
             weights.get(NODE_AFFINITY, 0),
             weights.get(INTER_POD_AFFINITY, 0),
             weights.get(POD_TOPOLOGY_SPREAD, 0),
+            weights.get(DYNAMIC_RESOURCES, 0),
             self._args(BalancedAllocationConfig, BALANCED_ALLOCATION).balanced,
             () if added is None else added.preferred,
             near.hard_pod_affinity_weight,
@@ -283,7 +286,9 @@ class SchedulerConfiguration(Section):
         default=(),
         description="Programs that the scheduler asks as well; what they answer is not known here.",
     )
-    parallelism: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Not used.")
+    parallelism: Annotated[int, Field(ge=1, le=LARGEST)] | None = Field(
+        default=None, description="Not used."
+    )
     leader_election: Mapping[str, object] | None = Field(default=None, description="Not used.")
     client_connection: Mapping[str, object] | None = Field(default=None, description="Not used.")
     enable_profiling: StrictBool | None = Field(default=None, description="Not used.")

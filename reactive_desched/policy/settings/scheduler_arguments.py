@@ -28,7 +28,12 @@ from reactive_desched.model.scheduler_profile import (
     POD_TOPOLOGY_SPREAD,
 )
 from reactive_desched.model.spread import HONOR
-from reactive_desched.policy.settings.scheduler_checks import Percentage, TypedArgs, repeated
+from reactive_desched.policy.settings.scheduler_checks import (
+    LARGEST,
+    Percentage,
+    TypedArgs,
+    repeated,
+)
 from reactive_desched.policy.settings.scheduler_plugins import BALANCED_ALLOCATION
 from reactive_desched.primitives.hints import quote
 
@@ -222,10 +227,10 @@ class DefaultConstraint(Section):
     So `matchLabelKeys` change nothing, as in the kube-scheduler.
     """
 
-    max_skew: Annotated[int, Field(ge=1)]
+    max_skew: Annotated[int, Field(ge=1, le=LARGEST)]
     topology_key: Annotated[str, Field(min_length=1)]
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
-    min_domains: int | None = None
+    min_domains: Annotated[int, Field(le=LARGEST)] | None = None
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
     match_label_keys: tuple[str, ...] = ()

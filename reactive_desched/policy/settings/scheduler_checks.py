@@ -32,7 +32,10 @@ _JITTER: Final = 1.2
 """The scheduler renews its lease after up to so many retry periods."""
 
 Percentage = Annotated[int, Field(ge=0, le=100)]
-Count = Annotated[int, Field(ge=0)]
+LARGEST: Final = 2**31 - 1
+"""Of the numbers that the kube-scheduler reads into 32 bits."""
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class TypedArgs(Section):
@@ -61,7 +64,7 @@ class _DefaultPreemption(TypedArgs):
 class _VolumeBinding(TypedArgs):
     """The arguments of VolumeBinding; its shape needs a feature that is off by default."""
 
-    bind_timeout_seconds: Count = 600
+    bind_timeout_seconds: Annotated[int, Field(ge=0)] = 600
 
 
 class _DynamicResources(TypedArgs):

@@ -11,6 +11,7 @@ from pydantic import Field
 from reactive_desched.api.args import Section
 from reactive_desched.model.node_scores import (
     BALANCED_ALLOCATION_WEIGHT,
+    DYNAMIC_RESOURCES_WEIGHT,
     INTER_POD_AFFINITY_WEIGHT,
     NODE_AFFINITY_WEIGHT,
     RESOURCES_FIT_WEIGHT,
@@ -56,6 +57,7 @@ PLUGINS: Final = FILTERS | _NOT_FILTERS
 
 SCORE_WEIGHTS: Final[Mapping[str, int]] = {
     BALANCED_ALLOCATION: BALANCED_ALLOCATION_WEIGHT,
+    DYNAMIC_RESOURCES: DYNAMIC_RESOURCES_WEIGHT,
     "ImageLocality": 1,
     INTER_POD_AFFINITY: INTER_POD_AFFINITY_WEIGHT,
     NODE_AFFINITY: NODE_AFFINITY_WEIGHT,
@@ -89,8 +91,8 @@ PLUGINS_OF: Final[Mapping[str, frozenset[str]]] = {
     "pre_filter": PREPARED_FILTERS | {NODE_AFFINITY, NODE_VOLUME_LIMITS, VOLUME_ZONE},
     "filter": FILTERS | {"NodeName"},
     "post_filter": frozenset({"DefaultPreemption", DYNAMIC_RESOURCES}),
-    "pre_score": frozenset(SCORE_WEIGHTS) - {"ImageLocality"} | {VOLUME_BINDING},
-    "score": frozenset(SCORE_WEIGHTS) | {DYNAMIC_RESOURCES, VOLUME_BINDING},
+    "pre_score": frozenset(SCORE_WEIGHTS) - {"ImageLocality", DYNAMIC_RESOURCES} | {VOLUME_BINDING},
+    "score": frozenset(SCORE_WEIGHTS) | {VOLUME_BINDING},
     "reserve": frozenset({DYNAMIC_RESOURCES, VOLUME_BINDING}),
     "permit": frozenset({"GangScheduling"}),
     "pre_bind": frozenset({DYNAMIC_RESOURCES, VOLUME_BINDING}),

@@ -95,6 +95,7 @@ ONLY_RESOURCES = ScoreRules(
     node_affinity=0,
     inter_pod_affinity=0,
     topology_spread=0,
+    dynamic_resources=0,
 )
 
 
@@ -256,6 +257,16 @@ ONLY_RESOURCES = ScoreRules(
         ),
         pytest.param(
             configured("NodeResourcesFit", ignoredResources=[]), ScoreRules(), id="filter arguments"
+        ),
+        pytest.param(
+            {"plugins": {"score": {"enabled": [{"name": "DynamicResources", "weight": 5}]}}},
+            replace(ScoreRules(), dynamic_resources=5),
+            id="alternatives of devices weigh more",
+        ),
+        pytest.param(
+            {"plugins": {"multiPoint": {"disabled": named("DynamicResources")}}},
+            replace(ScoreRules(), dynamic_resources=0),
+            id="devices do not count",
         ),
     ],
 )
