@@ -57,12 +57,13 @@ def test_the_status_says_what_is_used_and_an_ended_pod_uses_nothing() -> None:
     world.pod("b", memory="64Mi", annotations=ends, restartPolicy="Never")
     world.store.create("configmaps", {"metadata": {"name": "c", "namespace": "default"}})
     world.advance(1)
-    used = {"pods": "2", "requests.memory": "320Mi", "count/configmaps": "1"}
+    # As on a real cluster the certificate of the API server is a ConfigMap of the namespace.
+    used = {"pods": "2", "requests.memory": "320Mi", "count/configmaps": "2"}
     assert world.status("resourcequotas", "compute")["used"] == used
 
     world.advance(30)
 
-    used = {"pods": "1", "requests.memory": "256Mi", "count/configmaps": "1"}
+    used = {"pods": "1", "requests.memory": "256Mi", "count/configmaps": "2"}
     assert world.status("resourcequotas", "compute")["used"] == used
 
 
@@ -186,7 +187,7 @@ def test_only_what_a_quota_names_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert of_others == []
     assert "configmaps" in listed
     assert "secrets" not in listed
-    assert world.status("resourcequotas", "compute")["used"] == {"count/configmaps": "1"}
+    assert world.status("resourcequotas", "compute")["used"] == {"count/configmaps": "2"}
 
 
 def test_claims_count_by_the_storage_that_they_ask_for() -> None:

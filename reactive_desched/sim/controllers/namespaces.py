@@ -9,7 +9,7 @@ from reactive_desched.sim.pods import Key, is_terminating, key_of
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.store import Event, Store
 
-__all__ = ["GRACE_S", "Namespaces"]
+__all__ = ["GRACE_S", "ROOT_CA", "Namespaces"]
 
 GRACE_S: Final = 5.0
 """The namespace controller leaves a deleted namespace alone for so long.
@@ -17,11 +17,15 @@ GRACE_S: Final = 5.0
 So `kubectl delete -k` still finds the objects in it, which it deletes after the namespace.
 """
 
+ROOT_CA: Final = "kube-root-ca.crt"
+"""The ConfigMap with which pods trust the API server, in every namespace."""
+
+_CERTIFICATE: Final = "# The simulated API server speaks plain HTTP: there is no certificate.\n"
 _NAMESPACED: Final = tuple(kind.plural for kind in RESOURCES.values() if kind.namespaced)
 
 
 class Namespaces(Reconciler):
-    """The namespace controller and the one that gives each namespace its service account."""
+    """The namespace controller, and those that give each namespace account and certificate."""
 
     watches = frozenset({"namespaces", *_NAMESPACED, ANY_OTHER})
 
@@ -30,10 +34,12 @@ class Namespaces(Reconciler):
         self._ending: set[str] = set()
 
     def observe(self, event: Event) -> None:
-        """Look at a namespace when it changes, or when it is ending and something left it."""
+        """Look at a namespace when it changes, or when something left it that it needs or held."""
         if event.resource != "namespaces":
-            if event.type == "DELETED" and namespace_of(event.object) in self._ending:
-                self.soon(("", namespace_of(event.object)))
+            is_needed = event.resource == "configmaps" and name_of(event.object) == ROOT_CA
+            home = namespace_of(event.object)
+            if event.type == "DELETED" and (is_needed or home in self._ending):
+                self.soon(("", home))
             return
         name = name_of(event.object)
         if event.type == "DELETED":
@@ -54,9 +60,17 @@ class Namespaces(Reconciler):
                 self.soon(key, begins_at)
             else:
                 self._empty(key[1])
-        elif self.store.get("serviceaccounts", key[1], "default") is None:
-            account = {"metadata": {"name": "default", "namespace": key[1]}}
+        else:
+            self._furnish(key[1])
+
+    def _furnish(self, name: str) -> None:
+        if self.store.get("serviceaccounts", name, "default") is None:
+            account = {"metadata": {"name": "default", "namespace": name}}
             self.store.create("serviceaccounts", account)
+        if self.store.get("configmaps", name, ROOT_CA) is None:
+            meta = {"name": ROOT_CA, "namespace": name}
+            made = {"metadata": meta, "data": {"ca.crt": _CERTIFICATE}}
+            self.store.create("configmaps", made, draws_uid=False)
 
     def _empty(self, name: str) -> None:
         namespaced = [kind.plural for kind in self.store.kinds if kind.namespaced]

@@ -1,5 +1,6 @@
 """Namespaces come furnished and leave nothing behind."""
 
+from reactive_desched.sim.controllers.namespaces import ROOT_CA
 from tests.support.sim_world import SimulatedCluster, workload
 
 
@@ -10,6 +11,22 @@ def test_a_new_namespace_gets_its_service_account() -> None:
     world.cluster.settle()
 
     assert world.store.get("serviceaccounts", "shop", "default") is not None
+
+
+def test_each_namespace_has_the_config_map_of_the_certificate_and_gets_it_again() -> None:
+    world = SimulatedCluster()
+    world.cluster.settle()
+    homes = {each["metadata"]["namespace"] for each in world.store.list("configmaps")}
+    assert homes == {each["metadata"]["name"] for each in world.store.list("namespaces")}
+
+    world.store.delete("configmaps", "default", ROOT_CA)
+    world.cluster.settle()
+    assert world.store.get("configmaps", "default", ROOT_CA) is not None
+
+    world.store.create("namespaces", {"metadata": {"name": "shop"}})
+    world.delete("namespaces", "shop")
+    world.advance(10)
+    assert world.store.list("configmaps", "shop") == []
 
 
 def test_a_deleted_namespace_goes_when_its_last_pod_is_gone() -> None:
