@@ -94,6 +94,7 @@ def _resource(spec: Obj, version: Obj) -> Resource:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(part for part in _PARTS if part in parts),
+        named_singular=str(names.get("singular") or ""),
         has_generation=True,
         blind_update=False,
         is_custom=True,

@@ -53,11 +53,13 @@ class Resource(Struct, frozen=True, kw_only=True):
     selectable: tuple[str, ...] = ()
     """The fields by which a custom kind can be selected, beside name and namespace."""
     scale: ScalePaths = ScalePaths()
+    named_singular: str = ""
+    """The name of one, where it is not that of the kind."""
 
     @property
     def singular(self) -> str:
         """The name of one, as kubectl accepts it."""
-        return self.kind.lower()
+        return self.named_singular or self.kind.lower()
 
     @property
     def api_version(self) -> str:

@@ -1,9 +1,11 @@
 """Furnishes new namespaces, and empties those that are being deleted."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.sim.clock import parse_time
-from reactive_desched.sim.controllers.controller import ANY_OTHER, Reconciler
+from reactive_desched.sim.controllers.controller import ANY_OTHER, Reconciler, write_conditions
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import Key, is_terminating, key_of
 from reactive_desched.sim.resources import RESOURCES
@@ -21,6 +23,25 @@ ROOT_CA: Final = "kube-root-ca.crt"
 """The ConfigMap with which pods trust the API server, in every namespace."""
 
 _CERTIFICATE: Final = "# The simulated API server speaks plain HTTP: there is no certificate.\n"
+_DONE: Final = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
+"""Conditions of what cannot fail here."""
+
 _NAMESPACED: Final = tuple(kind.plural for kind in RESOURCES.values() if kind.namespaced)
 
 
@@ -59,7 +80,7 @@ class Namespaces(Reconciler):
             if begins_at > now:
                 self.soon(key, begins_at)
             else:
-                self._empty(key[1])
+                self._empty(namespace)
         else:
             self._furnish(key[1])
 
@@ -72,14 +93,59 @@ class Namespaces(Reconciler):
             made = {"metadata": meta, "data": {"ca.crt": _CERTIFICATE}}
             self.store.create("configmaps", made, draws_uid=False)
 
-    def _empty(self, name: str) -> None:
-        namespaced = [kind.plural for kind in self.store.kinds if kind.namespaced]
-        for resource in namespaced:
-            for obj in self.store.list(resource, name):
-                if not is_terminating(obj):
-                    self.store.delete(resource, *key_of(obj))
-        if not any(self.store.list(resource, name) for resource in namespaced):
-            self.store.modify("namespaces", "", name, _released, subresource="finalize")
+    def _empty(self, namespace: Obj) -> None:
+        """Delete all pods, then everything else, and say in conditions what is left."""
+        name = name_of(namespace)
+        left: dict[str, list[Obj]] = {}
+        if not self._delete_all("pods", name):
+            kinds = [kind for kind in self.store.kinds if kind.namespaced]
+            for kind in kinds:
+                if found := self._delete_all(kind.plural, name):
+                    left[f"{kind.plural}.{kind.group}"] = found
+            if not left:
+                self.store.modify("namespaces", "", name, _released, subresource="finalize")
+        if (current := self.store.get("namespaces", "", name)) is not None:
+            write_conditions(self.store, "namespaces", current, *_conditions(left))
+
+    def _delete_all(self, resource: str, namespace: str) -> list[Obj]:
+        """Delete what there is of a kind; return what stays for a while."""
+        for obj in self.store.list(resource, namespace):
+            if not is_terminating(obj):
+                self.store.delete(resource, *key_of(obj))
+        return self.store.list(resource, namespace)
+
+
+def _conditions(left: Mapping[str, Sequence[Obj]]) -> Iterator[Obj]:
+    """Yield what a namespace says of its deletion, as the controller does where nothing fails."""
+    kinds = sorted(f"{kind} has {len(found)} resource instances" for kind, found in left.items())
+    finalizers = Counter(
+        finalizer
+        for found in left.values()
+        for obj in found
+        for finalizer in obj["metadata"].get("finalizers") or ()
+    )
+    holders = sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
+    for kind, reason, message in _DONE:
+        yield {"type": kind, "status": "False", "reason": reason, "message": message}
+    for kind, (reason, message), (waits, what), parts in (
+        (
+            "NamespaceContentRemaining",
+            ("ContentRemoved", "All content successfully removed"),
+            ("SomeResourcesRemain", "Some resources are remaining"),
+            kinds,
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+            ("SomeFinalizersRemain", "Some content in the namespace has finalizers remaining"),
+            holders,
+        ),
+    ):
+        if parts:
+            said = f"{what}: {', '.join(parts)}"
+            yield {"type": kind, "status": "True", "reason": waits, "message": said}
+        else:
+            yield {"type": kind, "status": "False", "reason": reason, "message": message}
 
 
 def _released(namespace: Obj) -> Obj:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.clock import rfc3339, rfc3339_micro
-from reactive_desched.sim.http.schema import Field, message_for, numbered_fields
+from reactive_desched.sim.http.schema import Field, numbered_fields, readable_message
 from reactive_desched.sim.http.wire import fields, signed
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import bad_request
@@ -19,6 +22,7 @@ __all__ = ["MEDIA_TYPE", "decode"]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
+_SCHEMA = "ext.JSONSchemaProps"
 
 
 def decode(body: bytes) -> Obj:
@@ -33,7 +37,7 @@ def decode(body: bytes) -> Obj:
 
 
 def _message_name(version: str, kind: str) -> str:
-    message = message_for(version, kind)
+    message = readable_message(version, kind)
     if message is None:
         raise bad_request(f"no kind {kind!r} in version {version!r} can be read from protobuf")
     return message
@@ -119,6 +123,35 @@ def _int_or_string(raw: int | bytes) -> int | str:
     return _text(parts.get(3, b"")) if parts.get(1) else _number(parts.get(2, 0))
 
 
+def _json(raw: int | bytes) -> Any:
+    try:
+        return msgspec.json.decode(_bytes(dict(fields(_bytes(raw))).get(1, b"null")))
+    except DECODE_ERRORS as error:
+        raise bad_request(f"a protobuf field is not JSON: {error}") from error
+
+
+def _schema_or_list(raw: int | bytes) -> Any:
+    parts = list(fields(_bytes(raw)))
+    for number, each in parts:
+        if number == 1:
+            return _message(_SCHEMA, _bytes(each))
+    return [_message(_SCHEMA, _bytes(each)) for _, each in parts]
+
+
+def _schema_or_flag(raw: int | bytes) -> Any:
+    parts = dict(fields(_bytes(raw)))
+    schema = parts.get(2)
+    return bool(parts.get(1)) if schema is None else _message(_SCHEMA, _bytes(schema))
+
+
+def _schema_or_names(raw: int | bytes) -> Any:
+    parts = list(fields(_bytes(raw)))
+    for number, each in parts:
+        if number == 1:
+            return _message(_SCHEMA, _bytes(each))
+    return [_text(each) for _, each in parts]
+
+
 def _duration(raw: int | bytes) -> str:
     return f"{_number(dict(fields(_bytes(raw))).get(1, 0)) / 1e9:g}s"
 
@@ -135,5 +168,9 @@ _SCALARS: Mapping[str, Callable[[int | bytes], Any]] = MappingProxyType(
         "D": _duration,
         "Q": _quantity,
         "I": _int_or_string,
+        "J": _json,
+        "A": _schema_or_list,
+        "O": _schema_or_flag,
+        "N": _schema_or_names,
     }
 )

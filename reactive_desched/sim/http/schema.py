@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-__all__ = ["Field", "message_for", "named_fields", "numbered_fields"]
+__all__ = ["Field", "message_for", "named_fields", "numbered_fields", "readable_message"]
 
 _PACKAGES = MappingProxyType(
     {
@@ -29,6 +29,9 @@ _PACKAGES = MappingProxyType(
         "rbac.authorization.k8s.io/v1": "rbac",
     }
 )
+_READ_ALONE = MappingProxyType({"apiextensions.k8s.io/v1": "ext"})
+"""Packages that are read from protobuf; their objects are of no other use by field."""
+
 _INLINED = "."
 
 
@@ -42,7 +45,16 @@ class Field(Struct, frozen=True):
 
 def message_for(api_version: str, kind: str) -> str | None:
     """Return the message a kind is described by, or None when the table does not hold it."""
-    message = f"{_PACKAGES.get(api_version, '')}.{kind}"
+    return _known(_PACKAGES.get(api_version, ""), kind)
+
+
+def readable_message(api_version: str, kind: str) -> str | None:
+    """Return the message as which a kind is read from protobuf, or None."""
+    return message_for(api_version, kind) or _known(_READ_ALONE.get(api_version, ""), kind)
+
+
+def _known(package: str, kind: str) -> str | None:
+    message = f"{package}.{kind}"
     return message if message in _table() else None
 
 

@@ -126,3 +126,66 @@ async def test_the_server_creates_from_protobuf_and_answers_in_json(api: Any) ->
     headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE},application/json"}
     status, made = await api.ask("POST", "/api/v1/namespaces", None, data=body, headers=headers)
     assert (status, made["metadata"]["name"]) == (201, "made")
+
+
+def test_a_definition_of_a_kind_reads_as_its_json() -> None:
+    text = field(5, "string")
+
+    def named(name: str, schema: bytes) -> bytes:
+        return field(29, field(1, name) + field(2, schema))
+
+    root = (
+        field(5, "object")
+        + named("alike", field(24, field(1, text)))
+        + named("each", field(24, field(2, text) + field(2, text)))
+        + named("open", field(30, field(1, 1)))
+        + named("closed", field(30, field(1, 0)))
+        + named("typed", field(30, field(1, 1) + field(2, text)))
+        + named("sort", text + field(8, field(1, '"rose"')) + field(20, field(1, '"rose"')))
+        + named("free", field(38, 1) + field(13, 0))
+        + field(32, field(1, "a") + field(2, field(2, "b") + field(2, "c")))
+        + field(44, field(1, "self.a"))
+    )
+    version = (
+        field(1, "v1")
+        + field(2, 1)
+        + field(3, 0)
+        + field(4, field(1, root))
+        + field(5, field(1, b"") + field(2, field(1, ".spec.size")))
+    )
+    spec = (
+        field(1, "example.com")
+        + field(3, field(1, "gardens") + field(4, "Garden"))
+        + field(4, "Namespaced")
+        + field(7, version)
+    )
+    kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    found = decode(envelope(*kind, field(1, field(1, "gardens.example.com")) + field(2, spec)))
+
+    assert found["spec"]["names"] == {"plural": "gardens", "kind": "Garden"}
+    (read,) = found["spec"]["versions"]
+    assert (read["served"], read["storage"]) == (True, False)
+    assert read["subresources"] == {"status": {}, "scale": {"specReplicasPath": ".spec.size"}}
+    string = {"type": "string"}
+    assert read["schema"]["openAPIV3Schema"] == {
+        "type": "object",
+        "properties": {
+            "alike": {"items": string},
+            "each": {"items": [string, string]},
+            "open": {"additionalProperties": True},
+            "closed": {"additionalProperties": False},
+            "typed": {"additionalProperties": string},
+            "sort": {**string, "default": "rose", "enum": ["rose"]},
+            "free": {"x-kubernetes-preserve-unknown-fields": True, "maxLength": 0},
+        },
+        "dependencies": {"a": ["b", "c"]},
+        "x-kubernetes-validations": [{"rule": "self.a"}],
+    }
+
+
+def test_a_schema_that_is_no_json_is_refused() -> None:
+    schema = field(8, field(1, "{"))
+    spec = field(7, field(4, field(1, schema)))
+    kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    with pytest.raises(StatusError, match="is not JSON"):
+        decode(envelope(*kind, field(2, spec)))
