@@ -84,6 +84,8 @@ def _admit_ports(spec: Obj, old: Obj, others: Iterable[Obj]) -> Iterator[Obj]:
     taken = {port.get("nodePort") for other in others for port in other["spec"].get("ports") or ()}
     for index, port in enumerate(spec.get("ports") or ()):
         wanted = port.get("nodePort")
+        if not wanted and spec.get("allocateLoadBalancerNodePorts") is False:
+            continue
         if not wanted:
             port["nodePort"] = next((n for n in _NODE_PORTS if n not in taken), 0)
         elif wanted not in own and (wanted not in _NODE_PORTS or wanted in taken):

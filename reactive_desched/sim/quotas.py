@@ -23,10 +23,16 @@ from reactive_desched.sim.pods import is_terminal, is_terminating
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import forbidden
 
-__all__ = ["check_quotas", "counts_kind", "hard_of", "used_of", "written"]
+__all__ = ["GROWING", "check_quotas", "counts_kind", "hard_of", "used_of", "written"]
 
 _PODS: Final = "pods"
 _CLAIMS: Final = "persistentvolumeclaims"
+_SERVICES: Final = "services"
+_NODE_PORTS: Final = "services.nodeports"
+_BALANCERS: Final = "services.loadbalancers"
+GROWING: Final = (_CLAIMS, _SERVICES)
+"""The kinds of which a change may use more than before."""
+
 _STORAGE: Final = "requests.storage"
 _OF_REQUESTS, _OF_LIMITS = f"{REQUESTS}.", f"{LIMITS}."
 _MUST_BE_SPECIFIED: Final = {
@@ -43,15 +49,24 @@ def check_quotas(
     quotas: Iterable[Obj],
     others: Callable[[], Iterable[Obj]],
     now: float,
+    current: Obj | None = None,
 ) -> None:
-    """Refuse an object that some quota has no room for; `others` are those of its kind there."""
+    """Refuse an object that some quota has no room for; `others` are those of its kind there.
+
+    Of one that is `current`, and so among them, what it uses more than before counts.
+    """
     for quota in quotas:
         if not _covers(quota, kind, new):
             continue
         hard = hard_of(quota)
         if kind.plural == _PODS and (missing := _missing(new, hard)):
             raise forbidden(kind, name_of(new), f"failed quota: {name_of(quota)}: {missing}")
-        wanted = {name: amount for name, amount in _use(kind, new).items() if name in hard}
+        before = {} if current is None else _use(kind, current)
+        wanted = {
+            name: amount - before.get(name, 0)
+            for name, amount in _use(kind, new).items()
+            if name in hard and amount > before.get(name, 0)
+        }
         if not wanted:
             continue
         used = used_of(quota, kind, others(), now)
@@ -82,6 +97,8 @@ def counts_kind(quota: Obj, kind: Resource) -> bool:
         return True
     if kind.plural == _CLAIMS:
         return any("storage" in name for name in names)
+    if kind.plural == _SERVICES:
+        return not names.isdisjoint((_NODE_PORTS, _BALANCERS))
     return kind.plural == _PODS and any(not name.startswith("count/") for name in names)
 
 
@@ -119,6 +136,8 @@ def _use(kind: Resource, obj: Obj) -> dict[str, int]:
     found = dict.fromkeys(_counted_as(kind), 1)
     if kind.plural == _CLAIMS:
         return found | _storage(obj)
+    if kind.plural == _SERVICES:
+        return found | _reached(obj["spec"])
     if kind.plural != _PODS:
         return found
     requests, limits = sum_of(obj["spec"]), sum_of(obj["spec"], LIMITS)
@@ -140,6 +159,16 @@ def _storage(claim: Obj) -> dict[str, int]:
         within = f"{name}.storageclass.storage.k8s.io"
         found |= {f"{within}/requests.storage": amount, f"{within}/{_CLAIMS}": 1}
     return found
+
+
+def _reached(spec: Obj) -> dict[str, int]:
+    """Return the ways from outside that a Service asks for: balancers and ports of nodes."""
+    kind, ports = spec.get("type"), spec.get("ports") or ()
+    if kind not in ("NodePort", "LoadBalancer"):
+        return {_NODE_PORTS: 0, _BALANCERS: 0}
+    if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        ports = [port for port in ports if port.get("nodePort")]
+    return {_NODE_PORTS: len(ports), _BALANCERS: int(kind == "LoadBalancer")}
 
 
 def _counts(kind: Resource, obj: Obj, now: float) -> bool:

@@ -13,6 +13,7 @@ from reactive_desched.sim.http.custom_metrics import MetricsAdapter
 from reactive_desched.sim.http.discovery import Catalogue
 from reactive_desched.sim.http.handler_context import HandlerContext, Settings, Usage
 from reactive_desched.sim.http.identity import Identities
+from reactive_desched.sim.http.ownership.managers import owners_of_controllers
 from reactive_desched.sim.http.paging import Pages
 from reactive_desched.sim.http.watchers import WatchHub
 from reactive_desched.sim.made_up_metrics import KnownMetrics
@@ -85,6 +86,7 @@ async def serve_on(
     plan = faults or FaultPlan()
     hub = WatchHub(store, settings.watch_buffer)
     plan.attach(hub.cut_all, store.compact)
+    store.owners_of_own_writes = owners_of_controllers(store.clock)
     rng = random.Random(store.rv)  # noqa: S311 -- a simulator on loopback has nothing to guard
     made_up = None if usage is None else KnownMetrics(store)
     adapter = None if made_up is None else MetricsAdapter(store, made_up)
@@ -113,6 +115,7 @@ async def serve_on(
         yield
     finally:
         hub.stop()
+        store.owners_of_own_writes = None
         if made_up is not None:
             made_up.close()
         await runner.cleanup()

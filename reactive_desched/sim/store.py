@@ -17,20 +17,23 @@ from reactive_desched.sim.history import Event, History
 from reactive_desched.sim.limit_ranges import apply_limit_ranges, check_claim
 from reactive_desched.sim.objects import Obj, clone, merged, name_of, namespace_of, storage_key
 from reactive_desched.sim.pod_defaults import qos_class
-from reactive_desched.sim.quotas import check_quotas
+from reactive_desched.sim.quotas import GROWING, check_quotas
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import already_exists, not_found
 from reactive_desched.sim.writes import next_form
 
-__all__ = ["Check", "DeleteOptions", "Event", "Owners", "Store"]
+__all__ = ["Check", "DeleteOptions", "Event", "Owners", "OwnersOfWrite", "Store"]
 
 _NAME_ATTEMPTS = 8
 _NO_OPTIONS = DeleteOptions()
+_OWNED = "managedFields"
 # Named here because inside the class `list` is the method.
 Events: TypeAlias = list[Event]
 Objects: TypeAlias = list[Obj]
 Owners: TypeAlias = Callable[[Obj | None, Obj], list[Obj]]
 """From an object as it was and as it will be to its managedFields."""
+OwnersOfWrite: TypeAlias = Callable[[Resource, Obj, str], Owners]
+"""From a kind, an object as it will be, and the subresource to what a controller then owns."""
 Check: TypeAlias = Callable[[Obj | None, Obj], None]
 """Raises StatusError where an object as it was may not become what it will be."""
 
@@ -76,6 +79,8 @@ class Store:
         self._uid_salt = uid_salt
         # Microseconds since the epoch, so that a restart never takes versions backwards.
         self.rv = int(clock.now() * 1_000_000)
+        self.owners_of_own_writes: OwnersOfWrite | None = None
+        """Who owns what a part of this process writes into an object that names its owners."""
         self.compactions = 0
         """How often history was forgotten on purpose; caches of old states check it."""
         self.kinds = Kinds()
@@ -130,9 +135,7 @@ class Store:
         if (there := self.get(resource, namespace_of(new), name_of(new))) is not None:
             is_leaving = "deletionTimestamp" in there["metadata"]
             raise already_exists(kind, name_of(new), is_leaving=is_leaving)
-        if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
-            others = partial(self.list, resource, namespace_of(new))
-            check_quotas(kind, new, quotas, others, self.clock.now())
+        self._check_quotas(kind, new)
         return new if dry_run else self._commit("ADDED", resource, new, None)
 
     def update(
@@ -271,18 +274,28 @@ class Store:
         check: Check | None = None,
     ) -> Obj:
         kind = self.kinds[resource]
-        new = _owned(current, next_form(kind, current, incoming, subresource), owners)
+        new = next_form(kind, current, incoming, subresource)
+        if owners is None and self.owners_of_own_writes and current["metadata"].get(_OWNED):
+            owners = self.owners_of_own_writes(kind, new, subresource)
+        new = _owned(current, new, owners)
         if check is not None:
             check(current, new)
         if resource == "services" and not subresource:
             admit_addresses(new, current, self.list("services"))
         if new == current:
             return current
+        if resource in GROWING and not subresource:
+            self._check_quotas(kind, new, current)
         if dry_run:
             return new
         if _is_released(new):
             return self._commit("DELETED", resource, new, current)
         return self._commit("MODIFIED", resource, new, current)
+
+    def _check_quotas(self, kind: Resource, new: Obj, current: Obj | None = None) -> None:
+        if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
+            others = partial(self.list, kind.plural, namespace_of(new))
+            check_quotas(kind, new, quotas, others, self.clock.now(), current)
 
     def _commit(self, what: str, resource: str, obj: Obj, previous: Obj | None) -> Obj:
         self.rv += 1

@@ -205,3 +205,41 @@ def test_claims_count_by_the_storage_that_they_ask_for() -> None:
         'persistentvolumeclaims "b" is forbidden: exceeded quota: compute, requested: '
         "requests.storage=1536Mi, used: requests.storage=1Gi, limited: requests.storage=2Gi"
     )
+
+
+def service(kind: str, ports: int = 1, **more: Any) -> dict[str, Any]:
+    listed = [{"name": f"p{number}", "port": 80 + number} for number in range(ports)]
+    return {"type": kind, "ports": listed, **more}
+
+
+def test_services_count_by_their_node_ports_and_load_balancers() -> None:
+    world = limited({"services": "5", "services.nodeports": "2", "services.loadbalancers": "1"})
+    world.create("services", "a", service("NodePort"))
+    with pytest.raises(StatusError) as refused:
+        world.create("services", "b", service("LoadBalancer", 2))
+    assert refused.value.message == verbatim(
+        'services "b" is forbidden: exceeded quota: compute, requested: '
+        "services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2"
+    )
+    world.create("services", "b", service("LoadBalancer", 2, allocateLoadBalancerNodePorts=False))
+
+    used = {"services": "2", "services.nodeports": "1", "services.loadbalancers": "1"}
+    assert world.status("resourcequotas", "compute")["used"] == used
+    with pytest.raises(StatusError, match=verbatim("requested: services.loadbalancers=1")):
+        world.edit("services", "a", type="LoadBalancer")
+    world.edit("services", "a", type="ClusterIP")
+    assert world.status("resourcequotas", "compute")["used"]["services.nodeports"] == "0"
+
+
+def test_a_change_of_a_claim_counts_by_what_it_asks_for_in_addition() -> None:
+    world = limited({"requests.storage": "3Gi"})
+    ask = {"resources": {"requests": {"storage": "1Gi"}}}
+    world.create("persistentvolumeclaims", "a", {"accessModes": ["ReadWriteOnce"], **ask})
+    claim = world.get("persistentvolumeclaims", "a")
+
+    def grown(size: str) -> dict[str, Any]:
+        resources = {"requests": {"storage": size}}
+        return {**claim, "spec": {**claim["spec"], "resources": resources}}
+
+    with pytest.raises(StatusError, match=verbatim("requested: requests.storage=3Gi, used")):
+        world.store.update("persistentvolumeclaims", grown("4Gi"))

@@ -160,6 +160,7 @@ class HorizontalAutoscalers(Reconciler):
             target.kind.plural,
             *key_of(target.obj),
             lambda current: with_scale(target.kind, current, scale),
+            subresource="scale",
         )
         note = f"New size: {replicas}; reason: {why}"
         self._recorder.normal(autoscaler, "SuccessfulRescale", "Rescale", note)

@@ -30,6 +30,23 @@ def typed_body(request: web.Request, view: View, body: Obj) -> Typed:
     return Typed(read.obj, _warnings(mode, read.unknown))
 
 
+def typed_config(request: web.Request, view: View, config: Obj) -> Typed:
+    """Read an object that is applied: whatever is asked for, it has no field beyond its type."""
+    kind, mode = view.resource, _mode(request)
+    read = _read(view, config)
+    if why := _why_not(mode, (), read.wrong):
+        text = f'in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{kind.kind} {text}: {why}")
+    if read.unknown:
+        faults = [f".{path}: field not declared in schema" for path in read.unknown]
+        said = faults[0] if len(faults) == 1 else "\n  ".join(("errors:", *faults))
+        meta = config.get("metadata") or {}
+        named = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
+        what = f"({named}; {kind.api_version}, Kind={kind.kind})"
+        raise StatusError(500, "", f"failed to create typed patch object {what}: {said}")
+    return Typed(read.obj)
+
+
 def typed_result(request: web.Request, view: View, name: str, patched: Obj) -> Typed:
     """Decode a patched object; raise 422 where it does not fit its type."""
     kind, mode = view.resource, _mode(request)

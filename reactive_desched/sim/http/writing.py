@@ -7,7 +7,12 @@ from aiohttp import web
 
 from reactive_desched.sim.annotation_warnings import annotation_warnings
 from reactive_desched.sim.deletion import DeleteOptions
-from reactive_desched.sim.http.field_validation import Typed, typed_body, typed_result
+from reactive_desched.sim.http.field_validation import (
+    Typed,
+    typed_body,
+    typed_config,
+    typed_result,
+)
 from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import (
     APPLIED,
@@ -139,7 +144,7 @@ async def _apply(
     if target.subresource == "scale":
         replicas = (config.get("spec") or {}).get("replicas")
         config = with_value({}, target.resource.scale.wanted, replicas)
-    meant = typed_body(request, target.view, config)
+    meant = typed_config(request, target.view, config)
     live = None if current is None else target.view.shown(current)
     now = parts.store.clock.now()
     placed = _placed(meant.obj, target)

@@ -88,7 +88,7 @@ def test_custom_resources_own_and_are_owned_and_go_with_their_namespace() -> Non
     world.store.delete("widgets", "home", "owner")
     world.cluster.settle()
     assert [each["metadata"]["name"] for each in world.store.list("widgets")] == ["other"]
-    assert world.store.list("configmaps", "home") == []
+    assert world.store.get("configmaps", "home", "of-it") is None
     world.store.delete("namespaces", "", "home")
     world.advance(60)
 

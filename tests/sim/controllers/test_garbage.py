@@ -51,7 +51,7 @@ def test_an_object_whose_owner_never_existed_is_deleted() -> None:
 
     world.create("configmaps", "left", {}, ownerReferences=[ghost])
 
-    assert world.store.list("configmaps") == []
+    assert world.store.get("configmaps", "default", "left") is None
 
 
 def test_one_existing_owner_is_enough() -> None:

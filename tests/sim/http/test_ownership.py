@@ -249,3 +249,61 @@ def test_paths_are_the_same_after_a_way_through_the_tree() -> None:
         ("f:data", "f:a"),
     }
     assert set(from_tree(to_tree(paths))) == paths
+
+
+async def test_what_a_controller_writes_into_a_clients_object_is_its_own(api: Any) -> None:
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+        },
+    }
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    place = f"{DEPLOYMENTS}/web?fieldManager=me"
+    await api.patch(place, APPLY, web)
+
+    def scaled(current: dict[str, Any]) -> dict[str, Any]:
+        return {**current, "spec": {**current["spec"], "replicas": 3}}
+
+    api.store.modify("deployments", "default", "web", scaled, subresource="scale")
+    api.store.replace_status("deployments", "default", "web", {"replicas": 3})
+    found = await api.get(f"{DEPLOYMENTS}/web")
+    entries = found["metadata"]["managedFields"]
+    written = {
+        (it["manager"], it.get("subresource", "")): sorted(map(as_text, from_tree(it["fieldsV1"])))
+        for it in entries
+        if it["operation"] == "Update"
+    }
+    assert written == {
+        ("kube-controller-manager", "scale"): [".spec.replicas"],
+        ("kube-controller-manager", "status"): [".status.replicas"],
+    }
+    status, body = await api.patch(place, APPLY, web)
+    said = 'conflict with "kube-controller-manager" with subresource "scale" using apps/v1'
+    assert (status, body["message"]) == (
+        409,
+        verbatim(f"Apply failed with 1 conflict: {said}: .spec.replicas"),
+    )
+
+
+async def test_an_object_of_a_controller_has_no_owners(api: Any) -> None:
+    meta = {"name": "b", "namespace": "default"}
+    api.store.create("configmaps", {"metadata": meta})
+    api.store.modify("configmaps", "default", "b", lambda it: {**it, "data": {"a": "1"}})
+    assert "managedFields" not in (await api.get(f"{MAPS}/b"))["metadata"]
+
+
+@pytest.mark.parametrize("mode", ["Strict", "Warn", "Ignore"])
+async def test_a_field_that_a_type_does_not_have_is_not_applied(api: Any, mode: str) -> None:
+    wrong = {**config_map(a="1"), "lost": 1, "metadata": {"name": "a", "namespace": "default"}}
+    place = f"{MAPS}/a?fieldManager=me&fieldValidation={mode}"
+    status, body = await api.patch(place, APPLY, wrong)
+    assert (status, body["message"]) == (
+        500,
+        verbatim(
+            "failed to create typed patch object (default/a; v1, Kind=ConfigMap):"
+            " .lost: field not declared in schema"
+        ),
+    )

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from tests.support.programs.objects import (
     policy,
     workload,
 )
-from tests.support.two_planes import APPLY, JSON_PATCH, MERGE, STRATEGIC, Plane, Planes
+from tests.support.two_planes import APPLY, JSON_PATCH, MERGE, STRATEGIC, Plane, Planes, plain
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 _WRITTEN = "deployment.kubernetes.io/"
@@ -370,6 +371,30 @@ def _refused(body: Any) -> Any:
     return body.get("reason")
 
 
+def owners_of_what_controllers_write(planes: Planes) -> None:
+    """Apply objects that controllers go on with; see who owns which field then."""
+    apply = "?fieldManager=mine"
+    named: tuple[tuple[str, str, dict[str, object]], ...] = (
+        (apps(planes, "deployments/web"), "apps/v1", workload("Deployment", "web", replicas=1)),
+        (apps(planes, "statefulsets/db"), "apps/v1", workload("StatefulSet", "db", replicas=1)),
+        (batch(planes, "jobs/once"), "batch/v1", job("once")),
+        (policy(planes, "poddisruptionbudgets/web"), "policy/v1", budget("web", "web")),
+        (core(planes, "pods/alone"), "v1", pod("alone")),
+    )
+    kinds = ("Deployment", "StatefulSet", "Job", "PodDisruptionBudget", "Pod")
+    for (place, version, body), kind in zip(named, kinds, strict=True):
+        applied = {**body, "apiVersion": version, "kind": kind}
+        planes.send("PATCH", place + apply, applied, APPLY, only=_refused)
+
+    def look(plane: Plane) -> object:
+        bodies = [plane.send("GET", place).body for place, _, _ in named]
+        found = [each["metadata"].get("managedFields") or [] for each in bodies]
+        by_name = partial(sorted, key=lambda it: (it["manager"], it["operation"]))
+        return [by_name(plain(each)) for each in found]
+
+    planes.agree("the owners of all fields", look)
+
+
 def selectors(planes: Planes) -> None:
     """List by labels and by fields, those that a server does not know included."""
     for name, labels in (("a", {"app": "x"}), ("b", {"app": "y", "tier": "1"}), ("c", {})):
@@ -641,6 +666,7 @@ REQUESTS = (
     every_kind_of_patch,
     server_side_apply,
     server_side_apply_of_lists,
+    owners_of_what_controllers_write,
     selectors,
     pages,
     watches,

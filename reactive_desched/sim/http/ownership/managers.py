@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
-from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.clock import Clock, rfc3339
 from reactive_desched.sim.http.ownership.field_paths import (
     Path,
     as_text,
@@ -29,11 +29,16 @@ from reactive_desched.sim.http.ownership.typed_values import (
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, cause
+from reactive_desched.sim.store import Owners, OwnersOfWrite
 
-__all__ = ["Applied", "Manager", "applied", "owned_after"]
+__all__ = ["Applied", "Manager", "applied", "owned_after", "owners_of_controllers"]
 
 _APPLY: Final = "Apply"
 _UPDATE: Final = "Update"
+_CONTROLLERS: Final = "kube-controller-manager"
+_KUBELET: Final = "kubelet"
+_SCHEDULER: Final = "kube-scheduler"
+_UNOWNED: Final = ("binding", "finalize")
 _BEFORE: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -96,6 +101,35 @@ def owned_after(
     owners = _read(asked) if asked == _FORGET else _read(asked) or _read(stored)
     change = compare(kind, empty(kind) if current is None else current, new)
     return _written(_updated(owners, change, writer, _not_owned(resource, writer), now))
+
+
+def owners_of_controllers(clock: Clock) -> OwnersOfWrite:
+    """Return who owns what the simulated controllers, kubelets and scheduler write.
+
+    The API server's own writes, a binding and the end of a namespace, have no owner.
+    """
+
+    def owners(resource: Resource, obj: Obj, subresource: str) -> Owners:
+        name = _component(resource, obj) if subresource == "status" else _CONTROLLERS
+        writer = Manager(name, resource.api_version, _UPDATE, subresource)
+
+        def after(old: Obj | None, new: Obj) -> list[Obj]:
+            if subresource in _UNOWNED:
+                return list((old or {}).get("metadata", {}).get("managedFields") or ())
+            return owned_after(resource, old, new, None, writer, clock.now())
+
+        return after
+
+    return owners
+
+
+def _component(resource: Resource, obj: Obj) -> str:
+    """Return which part of a cluster writes a status."""
+    if resource.plural == "nodes":
+        return _KUBELET
+    if resource.plural == "pods":
+        return _KUBELET if obj["spec"].get("nodeName") else _SCHEDULER
+    return _CONTROLLERS
 
 
 def applied(
