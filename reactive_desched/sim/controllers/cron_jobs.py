@@ -181,7 +181,8 @@ def _schedule(spec: Obj) -> CronSchedule | _Every:
         if not parts:
             raise CronError(f"{text} names no time", "write @every 1h30m")
         return _Every(sum(int(number) * _SECONDS[unit] for number, unit in parts))
-    return CronSchedule(_NAMED.get(text, text), zone)
+    # A question mark is a star in the schedules of Kubernetes.
+    return CronSchedule(_NAMED.get(text, text).replace("?", "*"), zone)
 
 
 def _earliest(spec: Obj, began: float, now: float) -> float:

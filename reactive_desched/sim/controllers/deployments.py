@@ -12,10 +12,12 @@ from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import template_hash
 from reactive_desched.sim.controllers.rollout import (
     Limits,
+    Share,
     Size,
     limits_of,
     next_new_size,
     next_old_sizes,
+    proportional_sizes,
 )
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, clone, labels_of, name_of, namespace_of
@@ -114,10 +116,8 @@ class Deployments(Reconciler):
         if fleet.new is None and self._name_is_taken(deployment):
             self.soon(key_of(deployment), now + _TAKEN_S)
             return
-        if deployment["spec"].get("paused"):
-            active = [rs for rs in fleet.all if _wanted(rs)]
-            if len(active) == 1:
-                self._scale(active[0], deployment, limits, deployment["spec"]["replicas"])
+        if deployment["spec"].get("paused") or _is_scaled(deployment, fleet):
+            self._resize(deployment, fleet, limits)
             return
         if deployment["spec"].get("strategy", {}).get("type") == "Recreate":
             self._recreate(deployment, fleet, limits)
@@ -125,6 +125,23 @@ class Deployments(Reconciler):
             self._roll(deployment, fleet, limits)
         if _is_complete(deployment):
             self._forget_old(deployment, fleet)
+
+    def _resize(self, deployment: Obj, fleet: _Fleet, limits: Limits) -> None:
+        """Follow another size: with the one set that has pods, or with each by its share."""
+        replicas = int(deployment["spec"]["replicas"])
+        active = [rs for rs in fleet.all if _wanted(rs)] or list(fleet.all[-1:])
+        if len(active) <= 1:
+            targets = [replicas] * len(active)
+        elif fleet.new is not None and _is_saturated(fleet.new, replicas):
+            targets = [_wanted(rs) if rs is fleet.new else 0 for rs in active]
+        elif deployment["spec"].get("strategy", {}).get("type") == "Recreate":
+            return
+        else:
+            before = (deployment.get("status") or {}).get("replicas", 0)
+            shares = [Share(_wanted(rs), _marked(rs, _LARGEST) or before) for rs in active]
+            targets = proportional_sizes(replicas, limits, shares)
+        for rs, target in zip(active, targets, strict=True):
+            self._scale(rs, deployment, limits, target)
 
     def _name_is_taken(self, deployment: Obj) -> bool:
         """Say whether another owner's set has the name, as that of a Deployment that is gone."""
@@ -275,6 +292,28 @@ def _history(annotations: Mapping[str, str], revision: str) -> dict[str, str]:
 
 def _revision(rs: Obj) -> int:
     return int((rs["metadata"].get("annotations") or {}).get(_REVISION, "0"))
+
+
+def _marked(rs: Obj, annotation: str) -> int:
+    """Return the number that a ReplicaSet has from its Deployment; 0 for none."""
+    text = (rs["metadata"].get("annotations") or {}).get(annotation, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _is_scaled(deployment: Obj, fleet: _Fleet) -> bool:
+    """Say whether the size has changed since it was written into a set that has pods."""
+    wanted = int(deployment["spec"]["replicas"])
+    is_rolling = deployment["spec"].get("strategy", {}).get("type") != "Recreate"
+    return is_rolling and any(
+        _DESIRED in (rs["metadata"].get("annotations") or {}) and _marked(rs, _DESIRED) != wanted
+        for rs in fleet.all
+        if _wanted(rs)
+    )
+
+
+def _is_saturated(rs: Obj, replicas: int) -> bool:
+    size = _size(rs)
+    return size.wanted == size.available == _marked(rs, _DESIRED) == replicas
 
 
 def _wanted(rs: Obj) -> int:

@@ -1,7 +1,7 @@
 """Keeps what the templates of a workload were as ControllerRevisions, to which it can return."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from reactive_desched.sim.controllers.adoption import claim
 from reactive_desched.sim.controllers.pod_control import template_hash
@@ -69,7 +69,8 @@ class Revisions:
         return claim(self._store, _KIND, owner, candidates)
 
     def _new(self, owner: Obj, name: str, number: int) -> Obj:
-        template = {**clone(owner["spec"]["template"]), "$patch": "replace"}
+        # In the order of Go's maps: clients compare the bytes with those that they write.
+        template = _in_order({**owner["spec"]["template"], "$patch": "replace"})
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
         meta = {
             "name": name,
@@ -86,3 +87,10 @@ class Revisions:
         for each in oldest[: max(0, len(oldest) - limit)]:
             if not is_terminating(each):
                 self._store.delete(_KIND, *key_of(each))
+
+
+def _in_order(value: Any) -> Any:
+    """Return a copy of a value whose keys are in order, at every depth."""
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return list(map(_in_order, value)) if isinstance(value, list) else value

@@ -7,7 +7,16 @@ from msgspec import Struct
 
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["Limits", "Size", "limits_of", "next_new_size", "next_old_sizes", "share_of"]
+__all__ = [
+    "Limits",
+    "Share",
+    "Size",
+    "limits_of",
+    "next_new_size",
+    "next_old_sizes",
+    "proportional_sizes",
+    "share_of",
+]
 
 
 def share_of(value: Any, total: int, *, round_up: bool) -> int:
@@ -37,6 +46,13 @@ class Size(Struct, frozen=True):
 
     wanted: int
     available: int
+
+
+class Share(Struct, frozen=True):
+    """A set in a rollout that is scaled: its pods, and the most that all sets might have before."""
+
+    wanted: int
+    most_before: int
 
 
 def limits_of(deployment: Obj) -> Limits:
@@ -78,3 +94,33 @@ def next_old_sizes(replicas: int, limits: Limits, new: Size, old: Sequence[Size]
         sizes[index] -= fewer
         spare -= fewer
     return sizes
+
+
+def proportional_sizes(replicas: int, limits: Limits, sets: Sequence[Share]) -> list[int]:
+    """Return the sizes of the sets of a rollout whose Deployment is scaled, each by its share.
+
+    The sets are in the order of their age, the oldest first. What rounding leaves goes to the
+    largest: of equal ones to the newest where pods are added, to the oldest where some go.
+    """
+    most = replicas + limits.surge if replicas else 0
+    to_add = most - sum(each.wanted for each in sets)
+    newer_first = -1 if to_add > 0 else 1
+    order = sorted(range(len(sets)), key=lambda index: (-sets[index].wanted, newer_first * index))
+    sizes, added = [each.wanted for each in sets], 0
+    for index in order:
+        share = _share(sets[index], most) if replicas else -sets[index].wanted
+        allowed = to_add - added
+        share = min(share, allowed) if to_add > 0 else max(share, allowed)
+        sizes[index] += share
+        added += share
+    if order:
+        sizes[order[0]] = max(0, sizes[order[0]] + to_add - added)
+    return sizes
+
+
+def _share(of: Share, most: int) -> int:
+    """Return by how many pods a set changes that keeps its share of the most there may be."""
+    if not of.most_before:
+        return 0
+    change = of.wanted * most / of.most_before - of.wanted
+    return int(change + 0.5) if change > 0 else int(change - 0.5)

@@ -76,3 +76,10 @@ def test_short_forms_of_schedules(schedule: str, starts: int) -> None:
     world.advance(3600 if schedule == "@hourly" else 1801)
 
     assert len(jobs(world)) == starts
+
+
+def test_a_question_mark_is_a_star() -> None:
+    world = SimulatedCluster().nodes("n1")
+    cron_job(world, schedule="*/1 * * * ?")
+    world.advance(130)
+    assert len(jobs(world)) == 2

@@ -176,3 +176,27 @@ def test_a_rollout_that_stands_still_is_late_until_it_moves() -> None:
     world.edit("deployments", "web", template=pod_template("web", labels={"fixed": "yes"}))
     world.advance(5)
     assert progress() == ("True", "NewReplicaSetAvailable")
+
+
+def test_a_rollout_that_is_scaled_keeps_the_shares_of_its_sets() -> None:
+    world = SimulatedCluster().nodes("n1", "n2", cpu="64")
+    spec = workload("web", 10, cpu="10m")
+    rolling = {"maxSurge": 3, "maxUnavailable": 2}
+    spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    world.create("deployments", "web", spec)
+    world.advance(10)
+    template = workload("web", 10, cpu="10m")["template"]
+    template["spec"]["containers"][0]["image"] = "no-such-image"
+
+    def sizes() -> list[int]:
+        return sorted(rs["spec"]["replicas"] for rs in world.store.list("replicasets"))
+
+    world.edit("deployments", "web", template=template)
+    world.advance(30)
+    assert sizes() == [5, 8]
+    world.edit("deployments", "web", replicas=30)
+    world.advance(30)
+    assert sizes() == [13, 20]  # the example of Kubernetes' own test
+    world.edit("deployments", "web", replicas=0)
+    world.advance(30)
+    assert sizes() == [0, 0]

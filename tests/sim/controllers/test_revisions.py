@@ -81,3 +81,14 @@ def test_the_uid_of_a_revision_needs_no_draw() -> None:
     assert luck.getstate() == before
     other = {**meta, "ownerReferences": [{**owner, "uid": "2"}]}
     assert uid_of(other) != uid
+
+
+@pytest.mark.parametrize("resource", ["statefulsets", "daemonsets"])
+def test_a_revision_has_its_keys_in_the_order_in_which_go_writes_them(resource: str) -> None:
+    def unordered(value: Any) -> bool:
+        if isinstance(value, dict):
+            return list(value) != sorted(value) or any(map(unordered, value.values()))
+        return isinstance(value, list) and any(map(unordered, value))
+
+    (revision,) = made(resource).store.list("controllerrevisions")
+    assert not unordered(revision["data"])

@@ -92,6 +92,36 @@ def deployment(planes: Planes) -> None:
     planes.agree("all is gone", look)
 
 
+def proportional_scaling(planes: Planes) -> None:
+    """Scale a Deployment whose rollout stands still: up, down, and while it is paused."""
+    place = apps(planes, "deployments/web")
+
+    def look(plane: Plane) -> object:
+        sets = plane.items(apps(planes, "replicasets"))
+        return sorted(
+            (each["spec"]["template"]["spec"]["containers"][0]["image"], each["spec"]["replicas"])
+            for each in sets
+        )
+
+    made = workload("Deployment", "web", replicas=10)
+    made["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
+    planes.send("POST", apps(planes, "deployments"), made)
+    planes.agree("ten pods", seen(planes))
+    for _ in range(10):
+        planes.each(_ready_one)
+    planes.send("PATCH", place, NEW_IMAGE, STRATEGIC)
+    planes.agree("the rollout stands still", look)
+    for replicas in (30, 7, 8):
+        planes.send("PATCH", f"{place}/scale", {"spec": {"replicas": replicas}}, MERGE)
+        planes.agree(f"{replicas} are wanted", look)
+    planes.send("PATCH", place, {"spec": {"paused": True}}, MERGE)
+    planes.agree("it is paused", look)
+    planes.send("PATCH", f"{place}/scale", {"spec": {"replicas": 13}}, MERGE)
+    planes.agree("and scaled", look)
+    planes.send("PATCH", f"{place}/scale", {"spec": {"replicas": 0}}, MERGE)
+    planes.agree("to nothing", look)
+
+
 def recreated_deployment(planes: Planes) -> None:
     """Roll out with the strategy Recreate, and with a limit of history."""
     place = apps(planes, "deployments/web")
@@ -502,6 +532,7 @@ def _await_pod_gc(plane: Plane) -> None:
 
 WORKLOADS = (
     deployment,
+    proportional_scaling,
     recreated_deployment,
     adopted_pods,
     replica_set,
