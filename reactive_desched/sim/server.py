@@ -86,7 +86,7 @@ async def serve_on(
     plan = faults or FaultPlan()
     hub = WatchHub(store, settings.watch_buffer)
     plan.attach(hub.cut_all, store.compact)
-    store.owners_of_own_writes = owners_of_controllers(store.clock)
+    store.name_owners_by(owners_of_controllers(store.clock))
     rng = random.Random(store.rv)  # noqa: S311 -- a simulator on loopback has nothing to guard
     made_up = None if usage is None else KnownMetrics(store)
     adapter = None if made_up is None else MetricsAdapter(store, made_up)
@@ -115,7 +115,7 @@ async def serve_on(
         yield
     finally:
         hub.stop()
-        store.owners_of_own_writes = None
+        store.name_owners_by(None)
         if made_up is not None:
             made_up.close()
         await runner.cleanup()

@@ -79,8 +79,7 @@ class Store:
         self._uid_salt = uid_salt
         # Microseconds since the epoch, so that a restart never takes versions backwards.
         self.rv = int(clock.now() * 1_000_000)
-        self.owners_of_own_writes: OwnersOfWrite | None = None
-        """Who owns what a part of this process writes into an object that names its owners."""
+        self._owners_of_own_writes: OwnersOfWrite | None = None
         self.compactions = 0
         """How often history was forgotten on purpose; caches of old states check it."""
         self.kinds = Kinds()
@@ -216,6 +215,10 @@ class Store:
         """Say whether there is a kind of this plural, or was one."""
         return resource in self._tables
 
+    def name_owners_by(self, rule: OwnersOfWrite | None) -> None:
+        """Say who owns what parts of this process write into objects that name their owners."""
+        self._owners_of_own_writes = rule
+
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` after each write, in order of version; return the way to stop it.
 
@@ -275,8 +278,8 @@ class Store:
     ) -> Obj:
         kind = self.kinds[resource]
         new = next_form(kind, current, incoming, subresource)
-        if owners is None and self.owners_of_own_writes and current["metadata"].get(_OWNED):
-            owners = self.owners_of_own_writes(kind, new, subresource)
+        if owners is None and self._owners_of_own_writes and current["metadata"].get(_OWNED):
+            owners = self._owners_of_own_writes(kind, new, subresource)
         new = _owned(current, new, owners)
         if check is not None:
             check(current, new)
