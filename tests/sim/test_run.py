@@ -6,6 +6,7 @@ from collections.abc import Callable
 import aiohttp
 import anyio
 import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
 from msgspec.structs import replace
 
 from reactive_desched.sim.profiles import Pace
@@ -72,6 +73,12 @@ async def test_two_clusters_of_one_seed_have_the_same_names_and_other_uids() -> 
 
     assert seen[0].keys() == seen[1].keys()
     assert set(seen[0].values()).isdisjoint(seen[1].values())
+
+
+async def test_clients_that_refuse_plain_http_read_that_nothing_is_verified() -> None:
+    async with simulation(replace(QUICK, nodes=1, pods=0)) as made:
+        (cluster,) = yaml.safe_load(made.kubeconfig)["clusters"]
+    assert cluster["cluster"] == {"server": made.url, "insecure-skip-tls-verify": True}
 
 
 async def test_pods_find_the_api_server_by_the_service_of_every_cluster() -> None:
