@@ -112,10 +112,22 @@ class Garbage:
     def _delete_all(self, dependents: Iterable[_Ref]) -> None:
         for dependent in dependents:
             obj = self._store.get(*dependent)
-            if obj is not None and not is_terminating(obj):
+            if obj is None or is_terminating(obj):
+                continue
+            references = obj["metadata"].get("ownerReferences") or ()
+            if kept := [each for each in references if self._stays(each["uid"])]:
+                self._rewrite(dependent, ownerReferences=kept)
+            else:
                 leaf = not self._dependents.get(obj["metadata"]["uid"])
                 policy = "Background" if leaf else "Foreground"
                 self._store.delete(*dependent, DeleteOptions(propagation_policy=policy))
+
+    def _stays(self, owner: str) -> bool:
+        """Say whether an owner is there and does not wait for its dependents to go."""
+        obj = self._store.get(*self._living[owner]) if owner in self._living else None
+        if obj is None:
+            return False
+        return not (is_terminating(obj) and _FOREGROUND in obj["metadata"].get("finalizers", ()))
 
     def _blocks(self, dependent: _Ref, uid: str) -> bool:
         obj = self._store.get(*dependent) or {"metadata": {}}

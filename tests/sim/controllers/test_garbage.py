@@ -1,5 +1,6 @@
 """Dependents follow their owners, in the order that was asked for."""
 
+from reactive_desched.sim.store import DeleteOptions
 from tests.support.sim_world import SimulatedCluster
 
 
@@ -64,3 +65,26 @@ def test_one_existing_owner_is_enough() -> None:
     world.create("configmaps", "shared", {}, ownerReferences=[ghost, alive])
 
     assert world.get("configmaps", "shared")["metadata"]["ownerReferences"] == [alive]
+
+
+def test_what_another_owner_has_too_stays_when_one_waits_for_its_dependents() -> None:
+    world = SimulatedCluster()
+
+    def reference(name: str) -> dict[str, object]:
+        owner = world.get("configmaps", name)
+        head = {"apiVersion": "v1", "kind": "ConfigMap", "name": name}
+        return {**head, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}
+
+    for name in ("going", "staying"):
+        world.create("configmaps", name, {})
+    world.create("secrets", "both", {}, ownerReferences=list(map(reference, ("going", "staying"))))
+    world.create("secrets", "one", {}, ownerReferences=[reference("going")])
+
+    foreground = DeleteOptions(propagation_policy="Foreground")
+    world.store.delete("configmaps", "default", "going", foreground)
+    world.cluster.settle()
+
+    assert world.store.get("configmaps", "default", "going") is None
+    assert world.store.get("secrets", "default", "one") is None
+    owners = world.get("secrets", "both")["metadata"]["ownerReferences"]
+    assert [each["name"] for each in owners] == ["staying"]
