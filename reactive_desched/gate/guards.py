@@ -147,8 +147,9 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
 SCORED_ELSEWHERE: Final = GateReason(
     GuardName.SCORED_ELSEWHERE,
     "ScoredElsewhere",
-    "The pod prefers other nodes, and one of them has room; the kube-scheduler's default scores "
-    "favour a node that is none of them. Where your scheduler weighs otherwise, name the guard in "
+    "The pod would be better off on other nodes, by its preferences or for an even spread, and one "
+    "of them has room; the kube-scheduler's default scores favour a node that is none of them. "
+    "Where your scheduler weighs otherwise, write `scheduler.config`, or name the guard in "
     "`guards.disabled`.",
     "guards.disabled",
 )
@@ -508,7 +509,11 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods that prefer other nodes while the scheduler would choose none of those."""
+    """Hold pods that are better off on other nodes while the scheduler would choose none of them.
+
+    Nothing but its scores brings the replacement there: by preferences, and for an even spread of
+    replicas, or by a soft constraint.
+    """
     if not finding.by_score or finding.targets is None or inputs.node_fit is None:
         return None
     if not (node := inputs.node_fit.scored_elsewhere(finding.pod, finding.targets)):

@@ -29,8 +29,8 @@ WORKLOADS_OF_NAMESPACE: Final = 2
 NAMESPACES: Final = 3
 """Failing moves of so many workloads hold their namespace, and in so many namespaces all."""
 
-MAX_MOVES: Final = 100
-MAX_NAMESPACES: Final = 1_000
+MAX_MOVES: Final = 50
+MAX_NAMESPACES: Final = 200
 """So many moves of so many namespaces are remembered; beyond that the oldest are forgotten."""
 
 RECHECK_S: Final = 60.0

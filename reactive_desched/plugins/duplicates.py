@@ -29,6 +29,8 @@ from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.long_answers import lazily_sorted
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
+from reactive_desched.state.indexes.pod_attraction import PodAttraction
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 from reactive_desched.state.indexes.replica_spread import (
     UNSCHEDULED,
     ReplicaGroup,
@@ -69,10 +71,12 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
 
     Replicas that left a moment ago, as after a smaller scale, may soon be as many again: where the
     even share would be higher with them, the controller waits (`guards.standingTimes.nodeUse`).
+    While the kube-scheduler would put the replacement of a duplicate on a node that has its share,
+    by its scores, the pod stays (the guard `ScoredElsewhere`).
     """
 
     name = "RemoveDuplicates"
-    indexes = (ReplicaSpread, EmptiedNodes, TerminatingPods)
+    indexes = (ReplicaSpread, EmptiedNodes, TerminatingPods, ReplicaPlaces, PodAttraction)
     reacts_to = (Resynced, ReplicaSpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
     sweep_filters = SweepFilters.NONE
 
@@ -216,7 +220,13 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                     surplus -= 1
                     continue
                 finding = Finding(
-                    pod, self.name, message, needs_fit=True, targets=below_share, details=details
+                    pod,
+                    self.name,
+                    message,
+                    needs_fit=True,
+                    targets=below_share,
+                    details=details,
+                    by_score=True,
                 )
                 if wait_s := replicas.wait_s(len(possible), share + surplus - 1):
                     finding = replace(finding, counts_from_s=view.now_s + wait_s)

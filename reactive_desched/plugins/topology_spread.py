@@ -60,6 +60,8 @@ from reactive_desched.primitives.long_answers import (
 )
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.pod_attraction import PodAttraction
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
 from reactive_desched.state.indexes.spread_groups import (
     SpreadChanged,
@@ -126,7 +128,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     for 5 min (`guards.standingTimes.absentNodes`), as long as Kubernetes itself waits for it: a
     domain that only looks emptier would take pods that have to go back. A spread that would be even
     with the pods that left within the last minute (`guards.standingTimes.nodeUse`) waits as long:
-    after a smaller scale the workload may soon have as many pods again.
+    after a smaller scale the workload may soon have as many pods again. Pods of a constraint that
+    none of them has as DoNotSchedule stay while the kube-scheduler would put their replacements
+    back by its scores (the guard `ScoredElsewhere`).
 
     Pods often declare several constraints, such as one over zones and one over nodes. The
     controller moves them so that each move serves all of them: of the pods of the fullest domain
@@ -137,7 +141,14 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     """
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
-    indexes = (SpreadGroups, NamespacePods, EmptiedNodes, TerminatingPods)
+    indexes = (
+        SpreadGroups,
+        NamespacePods,
+        EmptiedNodes,
+        TerminatingPods,
+        ReplicaPlaces,
+        PodAttraction,
+    )
     reacts_to = (
         Resynced,
         SpreadChanged,
@@ -417,6 +428,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             targets=targets.names if needs_fit else None,
             details=details,
             counts_from_s=spread.counts_from_s,
+            by_score=UnsatisfiableConstraintAction.DO_NOT_SCHEDULE not in group.declared,
         )
         return _Move(finding, fits or not needs_fit)
 

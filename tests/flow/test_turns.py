@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import anyio
 import pytest
 import trio.testing
+from msgspec.structs import replace
 
 from reactive_desched.controller.pending import (
     PendingContext,
@@ -23,7 +24,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import WarmUpSettings
 from reactive_desched.primitives.long_answers import at_once
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.builders import condition, node, pod, pod_status
 from tests.flow.test_brakes import tainted
 from tests.support.configurations import UNGUARDED, UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
@@ -42,6 +43,7 @@ IN_ORDER = UNGUARDED.model_copy(
     update={"disabled": tuple(each for each in GuardName if each != GuardName.STATEFUL_SET_ORDER)}
 )
 PLUGIN = {"plugin": TokenRate(1 / 3, 7)}
+UNREADY = pod_status(conditions=[condition("Ready=False")])
 
 
 @pytest.fixture
@@ -83,7 +85,8 @@ class Watched:
             NodeTaintsPlugin(NodeTaintsArgs()), rates=rates, guards=guards
         )
         self._sets = sets
-        self._pods = {each.name: each for each in pods}
+        # what is not Ready may leave though no replacement comes
+        self._pods = {each.name: replace(each, status=UNREADY) for each in pods}
         self._nodes = [node(name) for name in sorted({each.node for each in pods})]
         self.evicted_at: dict[str, float] = {}
         self._all_gone = anyio.Event()

@@ -13,7 +13,7 @@ from reactive_desched.model.objects import StatefulSet
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.guards import GuardSettings
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.builders import condition, node, pod, pod_status
 from tests.support.configurations import UNGUARDED, UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
 from tests.support.footprint import sizes
@@ -23,6 +23,9 @@ pytestmark = pytest.mark.anyio
 PODS: Final = 60
 FORGOTTEN_S: Final = 4000.0
 """By then all that is remembered for minutes, or for an hour, is forgotten."""
+
+UNREADY: Final = pod_status(conditions=[condition("Ready=False")])
+"""It may leave though no replacement comes."""
 
 OWNERS: Final = (
     "ReplicaSet/web",
@@ -55,7 +58,12 @@ async def churn(flow: FakeEdgesController, first: int) -> None:
     """Bind pods of every owner to the node that they may not stay on, until they are gone."""
     for number in range(first, first + PODS):
         bound = [
-            pod(f"{owner.partition('/')[2] or 'bare'}-{number}", on="n1", owner=owner)
+            pod(
+                f"{owner.partition('/')[2] or 'bare'}-{number}",
+                on="n1",
+                owner=owner,
+                status=UNREADY,
+            )
             for owner in OWNERS
         ]
         flow.deliver(*bound)

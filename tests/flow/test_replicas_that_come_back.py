@@ -1,0 +1,85 @@
+"""Replicas stay together where the scheduler would put the next one back by its scores."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.descheduled import DescheduledCluster
+from tests.support.sim_world import SimulatedCluster
+
+SCORED = GuardName.SCORED_ELSEWHERE
+OTHERS = tuple(name for name in GuardName if name is not SCORED)
+SLOW = ({"key": "slow", "effect": "PreferNoSchedule"},)
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+
+
+def duplicates() -> DuplicatesPlugin:
+    return plugin_from_policy(DuplicatesPlugin, DuplicatesArgs)
+
+
+def spread(kind: str) -> TopologySpreadPlugin:
+    return plugin_from_policy(TopologySpreadPlugin, TopologySpreadArgs, constraints=[kind])
+
+
+def constraint(kind: str) -> dict[str, Any]:
+    own = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": kind,
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return {"topologySpreadConstraints": [own]}
+
+
+def crowded(plugin: Any, template: dict[str, Any], *disabled: GuardName) -> DescheduledCluster:
+    """Let a node with a taint that the scheduler avoids join one with three pods."""
+    world = SimulatedCluster().nodes("n1")
+    world.deployment("web", 3, cpu="200m", **template)
+    world.advance(600).nodes("slow", taints=SLOW)
+    guards = GuardSettings(disabled=disabled or OTHERS)
+    return DescheduledCluster(world, plugin, guards=guards, moves=MoveSettings(), nodeFit=True)
+
+
+PLUGINS = pytest.mark.parametrize(
+    ("plugin", "template"),
+    [
+        pytest.param(duplicates, {}, id="duplicates"),
+        pytest.param(lambda: spread(SOFT), constraint(SOFT), id="a soft constraint"),
+    ],
+)
+
+
+@PLUGINS
+def test_they_stay_while_the_scheduler_would_put_them_back(
+    plugin: Any, template: dict[str, Any]
+) -> None:
+    descheduler = crowded(plugin(), template).run(3600)
+    assert descheduler.evicted == []
+    decision = descheduler.evaluations[-1].decision
+    assert (getattr(decision, "gate", ""), getattr(decision, "reason", "")) == (SCORED, SCORED)
+
+    descheduler.world.nodes("n2", "n3")
+    descheduler.run(600)
+
+    assert len(descheduler.evicted) == 2
+    on = descheduler.world.nodes_of_pods("web").values()
+    assert Counter(on) == {"n1": 1, "n2": 1, "n3": 1}
+
+
+@PLUGINS
+def test_without_the_guard_they_leave_and_come_back(plugin: Any, template: dict[str, Any]) -> None:
+    descheduler = crowded(plugin(), template, *GuardName).run(3600)
+    assert len(descheduler.evicted) >= 3
+    assert set(descheduler.world.nodes_of_pods("web").values()) == {"n1"}
+
+
+def test_the_scheduler_obeys_a_hard_constraint_whatever_its_scores() -> None:
+    descheduler = crowded(spread(HARD), constraint(HARD)).run(60)
+    assert len(descheduler.evicted) == 1
+    assert Counter(descheduler.world.nodes_of_pods("web").values()) == {"n1": 2, "slow": 1}
