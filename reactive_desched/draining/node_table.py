@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.obstacles import Destinations, Obstacles, named
 from reactive_desched.draining.room import left_on
-from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.consolidation import is_closed_to_others
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import add_resources
@@ -101,7 +101,7 @@ def _kept_out(pool: NodeUtilization) -> str:
         node = use.node
         is_open = replace(node, unschedulable=False, is_terminating=False, taints=())
         if not pool.rule.is_open(node) and pool.rule.is_destination(is_open, use.node_class):
-            (emptied if is_being_emptied(node) else cordoned).append(name)
+            (emptied if is_closed_to_others(node) else cordoned).append(name)
     unready = sorted(node.name for node in pool.unready())
     reasons = (
         (cordoned, "cordoned"),

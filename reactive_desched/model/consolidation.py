@@ -7,7 +7,7 @@ person takes it off with `kubectl taint`. It keeps no pod out that fits nowhere 
 
 from typing import Final
 
-from reactive_desched.model.node_marks import CONSOLIDATING, MAKING_ROOM
+from reactive_desched.model.node_marks import CONSOLIDATING, MAKING_ROOM, is_being_emptied
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
 
@@ -41,3 +41,11 @@ def consolidation_of(node: Node) -> str | None:
         if taint.key == CONSOLIDATING and taint.effect == PREFER_NO_SCHEDULE:
             return taint.value
     return None
+
+
+def is_closed_to_others(node: Node) -> bool:
+    """Say whether a node is no place for a pod that need not leave its own.
+
+    It is emptied, by whomever, or closed for a set: what comes there would undo that.
+    """
+    return is_being_emptied(node) or consolidation_of(node) is not None

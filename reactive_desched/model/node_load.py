@@ -12,9 +12,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.model.consolidation import is_closed_to_others
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.labels import EVERYTHING, Selector
-from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import MEMORY, PODS, ResourceList
 from reactive_desched.model.usage import NodeMetric, NodeUsage
@@ -393,11 +393,11 @@ def ceilings(rule: LoadRule, load: NodeLoad, means: Means | None) -> Ceilings:
         return found
     if not all(capacity):
         found = _of_what_there_is(rule, load, found)
-    return _without_room(found) if is_being_emptied(load.node) else found
+    return _without_room(found) if is_closed_to_others(load.node) else found
 
 
 def _without_room(limits: Ceilings) -> Ceilings:
-    """Return the thresholds of a node that is being deleted or emptied: it takes no pods."""
+    """Return the thresholds of a node that takes no pods: deleted, emptied or kept empty."""
     nothing = (_NO_ROOM,) * len(limits.node_low)
     return Ceilings(nothing, limits.node_high, nothing, limits.prod_high)
 

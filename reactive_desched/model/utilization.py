@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
-from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.consolidation import is_closed_to_others
 from reactive_desched.model.objects import Node
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.usage import NodeUsage
@@ -191,8 +191,8 @@ class UtilizationRule(Struct, frozen=True):
         return tuple(resource for resource in self.tracked if capacity_of(node, resource))
 
     def is_open(self, node: Node) -> bool:
-        """Say whether pods may be moved to the node: it is not cordoned, and will stay."""
-        return not node.unschedulable and (self.as_upstream or not is_being_emptied(node))
+        """Say whether pods may be moved to the node: it is neither cordoned nor emptied."""
+        return not node.unschedulable and (self.as_upstream or not is_closed_to_others(node))
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away."""

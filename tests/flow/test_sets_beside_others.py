@@ -10,6 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.model.consolidation import EMPTY
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE
 from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
@@ -107,3 +110,18 @@ def test_after_half_an_hour_of_churn_pods_come_to_rest_within_hours(
     assert (
         sum(each.total() for each in by_hour[2:]) <= sum(each.total() for each in by_hour[:2]) / 2
     )
+
+
+@pytest.mark.parametrize("fills", [fill, load])
+def test_no_plugin_that_balances_fills_a_node_that_a_set_emptied(
+    fills: Callable[[], AnyPlugin],
+) -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.deployment("web", 7, cpu="500m")
+    closed = {"key": CONSOLIDATING, "value": EMPTY, "effect": PREFER_NO_SCHEDULE}
+    world.nodes("n2", taints=(closed,))
+    cluster = WithSets(world.advance(60), fills())
+    assert not cluster.run(300)
+
+    world.edit("nodes", "n2", taints=[])
+    assert cluster.run(300)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import NodeChange
-from reactive_desched.model.consolidation import consolidation_of
+from reactive_desched.model.consolidation import is_closed_to_others
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node
 
@@ -60,8 +60,7 @@ class EmptiedNodes(Index):
         return self._names, self._avoided
 
     def _follow(self, node: Node) -> None:
-        is_emptied = is_being_emptied(node)
-        if is_emptied:
+        if is_being_emptied(node):
             self._names.add(node.name)
-        if is_emptied or consolidation_of(node) is not None:
+        if is_closed_to_others(node):
             self._avoided.add(node.name)
