@@ -6,6 +6,7 @@ All pods are of StatefulSets: a pod's replacement has its name, which tells how 
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 
@@ -53,13 +54,24 @@ def fill() -> AnyPlugin:
     return low(thresholds={"cpu": 40}, targetThresholds={"cpu": 50})
 
 
+class Writer(Protocol):
+    """Writes a mark of sets, as the controller does."""
+
+    def look(self) -> None:
+        """Write what is due."""
+        ...
+
+
 class WithSets:
     """A simulated cluster with plugins, whose taints and nominations are written."""
 
     def __init__(self, world: SimulatedCluster, *plugins: AnyPlugin) -> None:
         self.cluster = DescheduledCluster(world, *plugins, nodeFit=True, moves=MoveSettings())
         self._now = world.clock.now
-        self._marks = TaintedCluster(self.cluster), NominatingCluster(self.cluster)
+        self._marks: tuple[Writer, ...] = (
+            TaintedCluster(self.cluster),
+            NominatingCluster(self.cluster),
+        )
 
     def run(self, seconds: float) -> Counter[str]:
         """Let time pass; return how often each pod was moved."""
