@@ -56,6 +56,7 @@ from reactive_desched.model.findings import (
     pauses_between,
     with_pauses,
 )
+from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList, add_resources
@@ -397,9 +398,12 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """Return for how long a source must still be used so before it gives more pods away.
 
         A node is used too much by the pods that were there all along, and too little if it would
-        be beside those that left. `source.recent` has the others, the latest first.
+        be beside those that left, or while all of its pods came: it was free, and more may come.
+        `source.recent` has the others, the latest first.
         """
         used = dict(source.used)
+        if pool.rule.packs and (wait_s := _taken_wait_s(source)):
+            return wait_s
         for change in source.recent:
             if change.has_left is not pool.rule.packs:
                 continue
@@ -442,3 +446,10 @@ def _once_more(source: _Source, room: SharedRoom) -> Iterator[Amounts | YieldPoi
             continue
         if (yield from room.admits(pod, amounts)) is not Admission.NO:
             yield pod, amounts
+
+
+def _taken_wait_s(source: _Source) -> float:
+    """Return for how long a node must still have its pods that had none before these came."""
+    came = {each.pod.uid: each.wait_s for each in source.recent if not each.has_left}
+    pods = [pod for pod in source.pods if not drain_leaves(pod)]
+    return min((came.get(pod.uid, 0.0) for pod in pods), default=0.0)

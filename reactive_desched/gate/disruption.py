@@ -79,6 +79,11 @@ class PdbFilter(EvictionParticipant):
         if assumed and pdb.disruptions_allowed:
             use = agree(assumed, "uses it", "use them")
             message += f", and {format_count(assumed, 'eviction')} under way {use}"
+        if pdb.never_allows:
+            message += (
+                ", and none while all of its pods are healthy either: lower its minAvailable, or "
+                "raise its maxUnavailable or the number of pods"
+            )
         return _refuse(DISRUPTION_BUDGET, finding, message, now)
 
     def _refuse_several(

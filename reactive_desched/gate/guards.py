@@ -387,8 +387,15 @@ def rolling_out(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     if _is_lost(finding.pod, inputs):
         return None
-    message = f"{workload.owner.named(finding.pod.namespace)} is rolling out: {workload.rollout}"
-    return Hold(ROLLING_OUT, message, _wakes(workload), _lost_in_s(finding.pod, inputs))
+    owner, namespace = workload.owner, finding.pod.namespace
+    message = f"{owner.named(namespace)} is rolling out: {workload.rollout}"
+    shortfall = inputs.workloads.shortfall(workload, inputs.settings.unready_timeout_s)
+    if shortfall.lost:
+        undo = f"kubectl rollout undo {owner.kind.lower()} -n {namespace} {owner.name}"
+        message += f"; {shortfall.missing}: repair it, or `{undo}` and delete it"
+    lost_in_s = _lost_in_s(finding.pod, inputs)
+    wait_s = shortfall.wait_s if lost_in_s is None else lost_in_s  # then the message says more
+    return Hold(ROLLING_OUT, message, _wakes(workload), wait_s)
 
 
 def _is_lost(pod: Pod, inputs: GuardInputs) -> bool:

@@ -545,7 +545,8 @@ class PriorityClass(Struct, frozen=True, gc=False):
 class PodDisruptionBudget(Struct, frozen=True, gc=False):
     """The disruptions that a budget allows now; one without a selector selects no pod.
 
-    The last four are what the eviction endpoint reads: see `model.disruption.BudgetState`.
+    Four of them are what the eviction endpoint reads: see `model.disruption.BudgetState`. With
+    `never_allows` it allows no disruption, also while all of its pods are healthy.
     """
 
     namespace: str
@@ -557,6 +558,7 @@ class PodDisruptionBudget(Struct, frozen=True, gc=False):
     is_processed: bool = True
     unready_may_go: bool = False
     is_backlogged: bool = False
+    never_allows: bool = False
 
     @property
     def key(self) -> str:

@@ -153,7 +153,8 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     In the controller's judgement a threshold is about the nodes that have some of its resource: a
     node is judged by those thresholds alone, and one that none of them is about neither gives pods
     nor takes them. What its pods request must be so for `guards.standingTimes.nodeUse` before it
-    gives pods away. In a sweep a node uses 0 % of what it lacks, as the SIG descheduler has it.
+    gives pods away, and so long must a node have pods that had none before. In a sweep a node uses
+    0 % of what it lacks, as the SIG descheduler has it.
     """
 
     name = "HighNodeUtilization"

@@ -604,6 +604,23 @@ async def test_a_pod_that_is_not_ready_for_long_may_leave_a_rollout_that_it_hold
     assert [(name, round(at)) for name, at in flow.evictor.calls] == [("broken", 600)]
 
 
+def test_a_rollout_that_is_stuck_names_the_pod_that_holds_it_up() -> None:
+    state = ClusterState()
+    db = StatefulSet("default", "db", "owner-db", replicas=2, rollout="one is left")
+    broken = change(numbered(1), status=UNREADY)
+    for each in (db, numbered(0), broken):
+        state.upsert(each)
+    view = ClusterView(state, lambda: HOUR_S)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
+    guards = Guards(view, only(GuardName.ROLLOUTS), workloads)
+
+    decision = guards.check(Finding(numbered(0), "Any", "why"), 0.0)
+
+    assert decision is not None
+    assert "default/db-1 is not Ready since" in decision.message
+    assert "`kubectl rollout undo statefulset -n default db`" in decision.message
+
+
 @pytest.mark.parametrize(
     "objects",
     [

@@ -157,6 +157,22 @@ def test_between_two_jobs_no_node_is_emptied(seconds: float) -> None:
     assert little_for(seconds).evicted == []
 
 
+def test_a_node_that_was_free_keeps_its_first_pods_for_a_minute() -> None:
+    world = packed()
+    world.nodes("n4")
+    descheduler = run(world, high())
+    before = len(descheduler.evicted)
+    came_s = world.clock.now()
+    place(world, "n4", "first", "400m")
+    descheduler.run(20)
+    place(world, "n4", "second", "400m")
+    descheduler.run(LASTS_S - 25)
+    assert len(descheduler.evicted) == before
+    descheduler.run(30)
+
+    assert descheduler.evicted_at_s[before] - came_s == pytest.approx(LASTS_S, abs=3)
+
+
 def test_after_the_last_one_it_is_emptied_a_minute_later() -> None:
     descheduler = little_for(LASTS_S + 20)
     assert len(descheduler.evicted) == 1

@@ -26,6 +26,7 @@ def budget(allowed: int, name: str = "web", **fields: Any) -> PodDisruptionBudge
         uid=f"pdb-{name}",
         selector=fields.pop("selector", LabelSelector({"app": "web"})),
         disruptions_allowed=allowed,
+        **fields,
     )
 
 
@@ -142,6 +143,15 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
     assert cluster.says(B) is not None
     cluster.change(budget(1))
     assert cluster.says(B) is None
+
+
+def test_the_message_says_of_a_budget_that_never_allows_one_what_to_change() -> None:
+    refusal = Cluster(budget(0, never_allows=True)).says(A)
+
+    assert refusal is not None
+    assert "none while all of its pods are healthy either: lower its minAvailable" in (
+        refusal.message
+    )
 
 
 def test_an_assumed_disruption_ends_by_itself_when_the_budget_does_not_change() -> None:

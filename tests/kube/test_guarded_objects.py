@@ -13,6 +13,7 @@ from reactive_desched.state.kinds.kind import WatchedKind
 from reactive_desched.state.kinds.namespace import NAMESPACE
 from reactive_desched.state.kinds.node import NODE
 from reactive_desched.state.kinds.owners import REPLICA_SET
+from reactive_desched.state.kinds.pdb import PDB
 from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.kinds.workloads import DEPLOYMENT, STATEFUL_SET
 
@@ -197,3 +198,17 @@ def test_a_pod_says_since_when_it_is_ready() -> None:
     assert since("True", "1970-01-01T00:00:42Z") == 42
     assert since("False", "1970-01-01T00:00:42Z") is None
     assert since("True") is None
+
+
+@pytest.mark.parametrize(
+    ("expected_pods", "desired", "never"),
+    [(3, 3, True), (1, 1, True), (3, 2, False), (0, 1, False), (2, 3, True)],
+)
+def test_a_budget_never_allows_one_where_it_wants_all_of_its_pods(
+    expected_pods: int,
+    desired: int,
+    never: bool,  # noqa: FBT001 -- a row
+) -> None:
+    status = {"expectedPods": expected_pods, "desiredHealthy": desired, "observedGeneration": 2}
+
+    assert read(PDB, status=status).never_allows is never

@@ -35,6 +35,7 @@ class PdbStatus(WireStruct, frozen=True, gc=False):
     observed_generation: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
+    expected_pods: int = 0
     disrupted_pods: Mapping[str, Raw] | None = None
 
 
@@ -62,6 +63,7 @@ def _read(wire: WirePdb) -> PodDisruptionBudget:
             status.desired_healthy,
         ),
         is_backlogged=len(status.disrupted_pods or ()) > MAX_UNCONFIRMED,
+        never_allows=0 < status.expected_pods <= status.desired_healthy,
     )
 
 
