@@ -149,9 +149,7 @@ def test_the_message_says_of_a_budget_that_never_allows_one_what_to_change() -> 
     refusal = Cluster(budget(0, never_allows=True)).says(A)
 
     assert refusal is not None
-    assert "none while all of its pods are healthy either: lower its minAvailable" in (
-        refusal.message
-    )
+    assert "minAvailable" in refusal.message
 
 
 def test_an_assumed_disruption_ends_by_itself_when_the_budget_does_not_change() -> None:
