@@ -135,6 +135,13 @@ class View(Protocol):
         """
         ...
 
+    def larger_lately(self, node: Node) -> tuple[float, Node] | None:
+        """Return a node as it was if it had more a moment ago, and for how long that counts.
+
+        As while a device plugin restarts, it may soon have as much again. None in a sweep.
+        """
+        ...
+
     def departures(self) -> Iterator[UseChange]:
         """Yield the pods that left any node a moment ago, the latest first: they may come back.
 

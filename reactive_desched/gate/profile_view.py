@@ -10,6 +10,8 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
+from msgspec.structs import replace
+
 from reactive_desched.fit.tried_moves import TriedMoves
 from reactive_desched.fit.upstream import NodeFit
 from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, DefaultEvictor, EvictorFilters
@@ -18,7 +20,7 @@ from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvict
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.node_marks import ReasonRules, is_state_label, is_system_label
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.resources import ResourceList, larger_of_each
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import UseChange
 from reactive_desched.model.wakes import WakeOn
@@ -107,6 +109,15 @@ class ProfileView(ClusterView):
             if wait_s := left_s(wanted_s, left_for_s):
                 changes.append(self._departure(pod, left_for_s, wait_s))
         return sorted(changes, key=attrgetter("wait_s"), reverse=True)
+
+    def larger_lately(self, node: Node) -> tuple[float, Node] | None:
+        """Return a node as it was where it had more so recently that less may pass."""
+        if not self._rules.use_s or (found := self._standing.shrunk(node.name)) is None:
+            return None
+        shrunk_for_s, before = found
+        if not (wait_s := left_s(self._rules.use_s, shrunk_for_s)):
+            return None
+        return wait_s, replace(node, allocatable=larger_of_each(node.allocatable, before))
 
     def departures(self) -> Iterator[UseChange]:
         """Yield the pods that left any node so recently that they may come back."""

@@ -28,10 +28,12 @@ from reactive_desched.model.resources import (
     PODS,
     ResourceList,
     add_resources,
+    larger_of_each,
     subtract_resources,
     with_more,
 )
 from reactive_desched.model.taints import Taint
+from reactive_desched.model.usage import LEFT_PODS_KEPT_S
 from reactive_desched.state.index_registry import IndexHooks
 
 LONGEST_S: Final = 3600.0
@@ -129,9 +131,21 @@ class NodeRecord:
 
 
 class NodeTimes:
-    """The times of one node; of labels only those that changed since it is known, with what was."""
+    """The times of one node; of labels only those that changed since it is known, with what was.
 
-    __slots__ = ("conditions", "created", "known_since", "labels", "ready_since", "taints")
+    `shrunk` is when it had less to allocate than before, and what that was; None of one that never
+    had.
+    """
+
+    __slots__ = (
+        "conditions",
+        "created",
+        "known_since",
+        "labels",
+        "ready_since",
+        "shrunk",
+        "taints",
+    )
 
     def __init__(
         self,
@@ -148,6 +162,7 @@ class NodeTimes:
         self.taints = taints
         self.labels = labels
         self.conditions = conditions
+        self.shrunk: tuple[float, ResourceList] | None = None
 
 
 class NodeChangeTimes:
@@ -195,6 +210,8 @@ class NodeChangeTimes:
             return
         if old.is_ready != new.is_ready:
             times.ready_since = now
+        if old.allocatable is not new.allocatable:
+            _note_shrunk(times, old, new, now)
         if old.taints != new.taints or old.taints_added_s != new.taints_added_s:
             before = dict(_with_times(old))
             times.taints = {
@@ -276,6 +293,14 @@ class NodeChangeTimes:
         times = self._nodes.get(node)
         return inf if times is None else self._clock() - times.ready_since
 
+    def shrunk(self, node: str) -> tuple[float, ResourceList] | None:
+        """Return for how long a node has had less to allocate than before, and what that was."""
+        times = self._nodes.get(node)
+        if times is None or times.shrunk is None:
+            return None
+        since, before = times.shrunk
+        return self._clock() - since, before
+
     def unready(self) -> Iterator[tuple[str, float]]:
         """Yield the nodes that are not Ready, with for how long."""
         for name in self._unready:
@@ -324,6 +349,16 @@ def _with_changes(node: Node) -> Iterable[tuple[str, str, int | None]]:
     times = node.conditions_changed_s or (None,) * len(node.conditions)
     for (kind, status), changed_s in zip(node.conditions, times, strict=True):
         yield kind, status, changed_s
+
+
+def _note_shrunk(times: NodeTimes, old: Node, new: Node, now: float) -> None:
+    """Note what a node had that has less of something; within minutes the most that it had."""
+    before, less = old.allocatable, new.allocatable
+    if not any(less.get(each, 0) < amount for each, amount in before.items()):
+        return
+    if times.shrunk is not None and now - times.shrunk[0] < LEFT_PODS_KEPT_S:
+        before = larger_of_each(before, times.shrunk[1])
+    times.shrunk = now, before
 
 
 def _note_conditions(times: NodeTimes, old: Node, new: Node, now: float) -> None:

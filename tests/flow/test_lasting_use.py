@@ -321,3 +321,43 @@ def test_balancing_takes_no_room_of_a_pod_that_is_soon_back(world: Any, plugin: 
 def test_balancing_takes_room_that_lasts(world: Any, plugin: Any) -> None:
     _, evicted = away_for(LASTS_S + 30, world(), plugin())
     assert evicted
+
+
+# --- a node that has less for a moment ---
+
+
+def less_for(seconds: float, *steps: str) -> list[str]:
+    """Let a node have less cpu for a time, in steps a second apart; return what was evicted."""
+    world = cluster(n1=["1", "1", "500m"], n2=[])  # 62.5 %
+    descheduler = run(world, low())
+    assert descheduler.evicted == []
+    for cpu in steps:
+        allocate(world, "n1", cpu)
+        descheduler.run(1)
+    descheduler.run(seconds)
+    allocate(world, "n1", "4")
+    return descheduler.run(600).evicted
+
+
+def allocate(world: SimulatedCluster, node: str, cpu: str) -> None:
+    def change(current: dict[str, Any]) -> dict[str, Any]:
+        amounts = {**current["status"]["allocatable"], "cpu": cpu}
+        return {**current, "status": {**current["status"], "allocatable": amounts}}
+
+    world.store.modify("nodes", "", node, change, subresource="status")
+    world.advance(0)
+
+
+@pytest.mark.parametrize("seconds", [3, LASTS_S - 5])
+@pytest.mark.parametrize("steps", [["2600m"], ["3", "2600m"], ["0"]])
+def test_what_a_node_lacks_for_a_moment_moves_no_pod(seconds: float, steps: list[str]) -> None:
+    assert less_for(seconds, *steps) == []
+
+
+def test_what_it_goes_on_to_lack_does() -> None:
+    assert less_for(LASTS_S + 5, "2600m") != []
+    world = cluster(n1=["1", "1", "500m"], n2=[])
+    assert run(world, low(), nodeUse="0s").evicted == []
+    descheduler = run(world, low(), nodeUse="0s")
+    allocate(world, "n1", "2600m")
+    assert descheduler.run(5).evicted != []
