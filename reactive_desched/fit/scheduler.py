@@ -179,14 +179,19 @@ class SchedulerNodeFit(EvictionParticipant):
     ) -> bool:
         """Say whether a target fits a pod now, and none would beside others that may come to it.
 
-        These are the pods that `left` their nodes, which are taken to be replaced there, and those
-        that are `waiting` for room, on those nodes and on others that are new. Pods without a
-        controller do not count.
+        Of the targets that fit, it is the one that the pod's scheduler would choose by its scores,
+        where these are known. The others are the pods that `left` their nodes, which are taken to
+        be replaced there, and those that are `waiting` for room, on those nodes and on others that
+        are new. Pods without a controller do not count.
         """
         self._sync_nodes()
         among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
         with self._new_labels_in_steps():
             fitting = self._filters.fitting(pod, among)
+        if fitting and self._scores_are_known(pod):
+            scores = self._node_scores(pod)
+            with self._new_labels_in_steps():
+                fitting = scores.best(pod, fitting)
         others = fitting & ~self._nodes.named({each.node for each in left})
         if others and not (
             waiting and all(map(is_new, map(self._nodes.name, bits.slots_in(others))))

@@ -22,6 +22,7 @@ from tests.support.sim_world import SimulatedCluster
 
 OTHERS = tuple(name for name in GuardName if name is not GuardName.STANDING_TIME)
 CLOSED = ({"key": "slow", "effect": "NoSchedule"},)
+SLOW = ({"key": "slow", "effect": "PreferNoSchedule"},)
 SSD = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 PREFERS_SSD = {
     "nodeAffinity": {
@@ -65,10 +66,15 @@ def full(plugin: Any, **large: Any) -> DescheduledCluster:
     descheduler = DescheduledCluster(world, plugin, guards=guards, nodeFit=True)
     if large:
         world.deployment("large", 1, **large)
-    for number in range(8):  # each end of one has the scheduler try the large pod again
-        world.pod(f"job-{number}", cpu="100m")
+    return tried_often(descheduler)
+
+
+def tried_often(descheduler: DescheduledCluster) -> DescheduledCluster:
+    """Let pods come and end, at each of which the scheduler tries again what waits."""
+    for number in range(8):
+        descheduler.world.pod(f"job-{number}", cpu="100m")
         descheduler.run(1)
-        world.delete("pods", f"job-{number}")
+        descheduler.world.delete("pods", f"job-{number}")
         descheduler.run(1)
     assert descheduler.evicted == []
     return descheduler
@@ -116,3 +122,19 @@ def test_what_waits_and_does_not_take_it_holds_for_a_minute(plugin: Any) -> None
     assert descheduler.evicted == []
 
     assert descheduler.run(20).evicted != []
+
+
+def test_nor_is_it_taken_by_a_pod_that_fits_elsewhere_where_the_scheduler_prefers_it() -> None:
+    world = SimulatedCluster().nodes("n1").nodes("slow", taints=SLOW)
+    world.deployment("more", 1, cpu="1500m", nodeSelector={"kubernetes.io/hostname": "slow"})
+    world.deployment("web", 2, cpu="1")
+    world.advance(3600)
+    assert set(world.nodes_of_pods("web").values()) == {"n1"}
+    world.deployment("large", 1, cpu=LARGE)
+    names = {GuardName.STANDING_TIME, GuardName.SCORED_ELSEWHERE}
+    guards = GuardSettings(disabled=tuple(each for each in GuardName if each not in names))
+    descheduler = tried_often(DescheduledCluster(world, even_out(), guards=guards, nodeFit=True))
+    with_new_node(descheduler).run(300)
+
+    assert descheduler.evicted == []
+    assert set(world.nodes_of_pods("large").values()) == {"new"}
