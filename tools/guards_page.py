@@ -69,7 +69,7 @@ So what was found must stand before it is a reason to evict, by default and by f
 |---|---|---|
 | `otherTaints`: a taint of any key above none | {other_taints} | an agent of another name restarts within some 20 s; a person's taint acts within half a minute |
 | the taints above, where they count | {marked} or {passing} | the shorter where a person or a controller decides, the longer where a system relieves the node |
-| `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector | {labels} | as for taints |
+| `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector; another value of a topology label, for topology spread and anti-affinity | {labels} | as for taints |
 | `systemLabels`: such a label that programs set and the node lacks, or by which an agent says how it is | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796); `kubevirt.io/schedulable` is false while a handler or the kubelet restarts (kubevirt 11843) |
 | `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
 | `podLabels`: the labels of a pod by which the anti-affinity of another one forbids it | {pod_labels} | of two pods that say that they are the leader one gives that up (flanksource/karina 317) |

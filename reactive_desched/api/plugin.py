@@ -167,6 +167,16 @@ class View(Protocol):
         """
         ...
 
+    def relabelled_nodes(
+        self, topology_key: str
+    ) -> Iterator[tuple[str, str, float, Iterable[Pod]]]:
+        """Yield the nodes whose label had another value a moment ago, which may be back soon.
+
+        Each is given by the value that it has and the one before, for how many seconds the new one
+        must still stand, and its active pods. None in a sweep.
+        """
+        ...
+
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor (upstream's Filter).
 

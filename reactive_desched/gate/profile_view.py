@@ -159,6 +159,18 @@ class ProfileView(ClusterView):
             ):
                 yield value, wait_s, info.active.values()
 
+    def relabelled_nodes(
+        self, topology_key: str
+    ) -> Iterator[tuple[str, str, float, Iterable[Pod]]]:
+        """Yield the values that the label of a node has and had, how long it may pass, its pods."""
+        if not self._rules.label_s:
+            return
+        for name, before, stands_s in self._standing.relabelled(topology_key):
+            wait_s = left_s(self._rules.label_s, stands_s)
+            info = self._nodes.info(name)
+            if wait_s and info is not None and info.node is not None:
+                yield info.node.labels[topology_key], before, wait_s, info.active.values()
+
     def _absent(self, topology_key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes that are not Ready or lost a label, its value, and for how long."""
         if not self._rules.absent_s:

@@ -128,7 +128,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     for 5 min (`guards.standingTimes.absentNodes`), as long as Kubernetes itself waits for it: a
     domain that only looks emptier would take pods that have to go back. A spread that would be even
     with the pods that left within the last minute (`guards.standingTimes.nodeUse`) waits as long:
-    after a smaller scale the workload may soon have as many pods again. Pods of a constraint that
+    after a smaller scale the workload may soon have as many pods again. So does one that would be
+    even without new values of topology labels (`nodeLabels`). Pods of a constraint that
     none of them has as DoNotSchedule stay while the kube-scheduler would put their replacements
     back by its scores (the guard `ScoredElsewhere`).
 
@@ -333,6 +334,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             return None
         yield YieldPoint()
         wait_s = yield from self._wait_s(group, domains, view)
+        relabelled_s = yield from self._relabelled_s(group, domains, nodes, view)
+        wait_s = max(wait_s, relabelled_s)
         yield YieldPoint()
         return Spread(group, domains, nodes, view, wait_s)
 
@@ -354,12 +357,40 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
         def is_even(count: int) -> bool:
             came_back = Counter(at for _, at in left[:count])
-            sizes = sorted(domain.size + came_back[domain.value] for domain in domains)
-            average = sum(sizes) / len(sizes)
-            return next(moves_between(sizes, average, group.max_skew), None) is None
+            sizes = (domain.size + came_back[domain.value] for domain in domains)
+            return _is_even(sizes, group.max_skew)
 
         last = bisect_left(range(len(left) + 1), x=True, key=is_even)
         return left[last - 1][0] if 0 < last <= len(left) else 0.0
+
+    def _relabelled_s(
+        self, group: SpreadGroup, domains: Sequence[Domain], nodes: NodesByDomain, view: View
+    ) -> Steps[float]:
+        """Return for how long a spread must still be uneven that new labels made so."""
+        sizes = {domain.value: domain.size for domain in domains}
+        has = {value: len(those) for value, those in nodes.items()}
+        longest_s = 0.0
+        for value, before, wait_s, pods in list(view.relabelled_nodes(group.topology_key)):
+            number = self._number_of(pods, group, view)
+            sizes[value] = sizes.get(value, 0) - number
+            sizes[before] = sizes.get(before, 0) + number
+            has[value] = has.get(value, 0) - 1
+            has[before] = has.get(before, 0) + 1
+            longest_s = max(longest_s, wait_s)
+            yield YieldPoint()
+        found = [size for value, size in sizes.items() if has.get(value, 0) > 0]
+        return longest_s if longest_s and found and _is_even(found, group.max_skew) else 0.0
+
+    def _number_of(self, pods: Iterable[Pod], group: SpreadGroup, view: View) -> int:
+        """Count those pods of a node that a constraint counts."""
+        counts = _CountedPods(self, view)
+        return sum(
+            pod.namespace == group.namespace
+            and group.selector.matches(pod.labels)
+            and counts(pod)
+            and not view.is_leaving(pod)
+            for pod in pods
+        )
 
     def _add_empty_domains(
         self, occupied: dict[str, Domain], group: SpreadGroup, view: View
@@ -463,16 +494,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
         They count in the domain of their node, as they did before and will again.
         """
-        counts = _CountedPods(self, view)
         found: list[tuple[str, float, int]] = []
         for value, wait_s, pods in list(view.absent_nodes(group.topology_key)):
-            number = sum(
-                pod.namespace == group.namespace
-                and group.selector.matches(pod.labels)
-                and counts(pod)
-                and not view.is_leaving(pod)
-                for pod in pods
-            )
+            number = self._number_of(pods, group, view)
             if number:
                 found.append((value, wait_s, number))
             yield YieldPoint()
@@ -507,6 +531,12 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 map(declares_uncounted, view.index(NamespacePods).pods_of(group.namespace))
             )
         )
+
+
+def _is_even(numbers: Iterable[int], max_skew: int) -> bool:
+    """Say whether no pod would have to move between domains of these sizes."""
+    sizes = sorted(numbers)
+    return next(moves_between(sizes, sum(sizes) / len(sizes), max_skew), None) is None
 
 
 def _all_pods_by_domain(group: SpreadGroup, view: View) -> Mapping[str, int]:

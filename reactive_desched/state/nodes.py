@@ -183,6 +183,7 @@ class NodeChangeTimes:
         self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
+        self._relabelled: dict[str, dict[str, None]] = {}
 
     def follow(self, old: Node | None, new: Node) -> None:
         """Follow a node that appeared, or differs from what it was."""
@@ -314,15 +315,22 @@ class NodeChangeTimes:
             if value is not None:
                 yield name, value, now - since
 
+    def relabelled(self, key: str) -> Iterator[tuple[str, str, float]]:
+        """Yield the nodes whose label had another value, with that and for how long it has not."""
+        now = self._clock()
+        for name in self._relabelled.get(key, ()):
+            since, value = self._nodes[name].labels[key]
+            if value is not None:
+                yield name, value, now - since
+
     def _note_labels(self, times: NodeTimes, old: Node, new: Node, now: float) -> None:
         for key in old.labels.keys() | new.labels.keys():
             if (value := old.labels.get(key)) != new.labels.get(key):
                 times.labels.pop(key, None)
                 times.labels[key] = now, value
-                if key in new.labels:
-                    self._found_again(key, new.name)
-                else:
-                    self._without.setdefault(key, {})[new.name] = None
+                self._found_again(key, new.name)
+                changed = self._relabelled if key in new.labels else self._without
+                changed.setdefault(key, {})[new.name] = None
         while times.labels and (
             len(times.labels) > MAX_LABELS or next(iter(times.labels.values()))[0] < now - LONGEST_S
         ):
@@ -331,10 +339,11 @@ class NodeChangeTimes:
             self._found_again(oldest, new.name)
 
     def _found_again(self, key: str, name: str) -> None:
-        names = self._without.get(key, {})
-        names.pop(name, None)
-        if not names:
-            self._without.pop(key, None)
+        for changed in (self._without, self._relabelled):
+            names = changed.get(key, {})
+            names.pop(name, None)
+            if not names:
+                changed.pop(key, None)
 
 
 def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:

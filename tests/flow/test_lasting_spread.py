@@ -198,3 +198,39 @@ def test_the_room_of_a_pod_that_is_soon_back_is_not_taken(
 @ROOM
 def test_room_that_lasts_is_taken(plugin: Any, template: dict[str, Any]) -> None:
     assert len(room_for(LASTS_S + 30, plugin(), template).evicted) == 1
+
+
+# --- a node that is in another domain for a moment ---
+
+
+def relabel(world: SimulatedCluster, node: str, zone: str) -> None:
+    def change(current: dict[str, Any]) -> dict[str, Any]:
+        labels = {**current["metadata"]["labels"], "topology.kubernetes.io/zone": zone}
+        return {**current, "metadata": {**current["metadata"], "labels": labels}}
+
+    world.store.modify("nodes", "", node, change)
+
+
+def relabelled_for(seconds: float, zone: str, kind: str, **standing: Any) -> DescheduledCluster:
+    """Let one of the two nodes of a zone be in another one for a time."""
+    world = SimulatedCluster().nodes("n1/a", "n2/b", "n3/c", "n4/c")
+    own = constraint(kind)["topologySpreadConstraints"][0]
+    own = {**own, "topologyKey": "topology.kubernetes.io/zone"}
+    world.deployment("web", 12, cpu="200m", topologySpreadConstraints=[own])
+    descheduler = run(world.advance(3600), spread(kind), **standing)
+    assert descheduler.evicted == []
+    relabel(world, "n3", zone)
+    descheduler.run(seconds)
+    relabel(world, "n3", "c")
+    return descheduler.run(600)
+
+
+@pytest.mark.parametrize("kind", [HARD, SOFT])
+@pytest.mark.parametrize("zone", ["a", "new"])
+def test_a_node_that_is_soon_back_in_its_zone_makes_no_spread_uneven(zone: str, kind: str) -> None:
+    assert relabelled_for(15, zone, kind).evicted == []
+
+
+def test_one_that_stays_in_another_zone_does() -> None:
+    assert relabelled_for(40, "a", HARD).evicted != []
+    assert relabelled_for(15, "a", HARD, nodeLabels="0s").evicted != []

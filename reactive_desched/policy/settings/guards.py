@@ -86,7 +86,8 @@ class StandingTimeSettings(Section):
     node_labels_s: Seconds = Field(
         default=25.0,
         description="A label that a node lacks, or has with another value, and for which a pod's "
-        "node affinity or node selector does not match.",
+        "node affinity or node selector does not match; and another value of a topology label, for "
+        "topology spread and anti-affinity.",
     )
     system_labels_s: Seconds = Field(
         default=300.0,
