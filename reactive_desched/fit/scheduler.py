@@ -188,7 +188,9 @@ class SchedulerNodeFit(EvictionParticipant):
         among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
         with self._new_labels_in_steps():
             fitting = self._filters.fitting(pod, among)
-        if fitting and self._scores_are_known(pod):
+        if not fitting:
+            return False
+        if self._scores_are_known(pod):
             scores = self._node_scores(pod)
             with self._new_labels_in_steps():
                 fitting = scores.best(pod, fitting)
@@ -210,7 +212,7 @@ class SchedulerNodeFit(EvictionParticipant):
                     )
                     coming.append(each)
             self._sync_at_once()
-            return bool(fitting) and not self._filters.fitting(pod, fitting)
+            return not self._filters.fitting(pod, fitting)
         finally:
             for each in coming:
                 reservations.release(each.uid)

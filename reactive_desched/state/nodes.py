@@ -309,16 +309,17 @@ class NodeChangeTimes:
 
     def without(self, key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes that have lost a label, with its last value and for how long."""
-        now = self._clock()
-        for name in self._without.get(key, ()):
-            since, value = self._nodes[name].labels[key]
-            if value is not None:
-                yield name, value, now - since
+        return self._before(self._without, key)
 
     def relabelled(self, key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes whose label had another value, with that and for how long it has not."""
+        return self._before(self._relabelled, key)
+
+    def _before(
+        self, changed: Mapping[str, Iterable[str]], key: str
+    ) -> Iterator[tuple[str, str, float]]:
         now = self._clock()
-        for name in self._relabelled.get(key, ()):
+        for name in changed.get(key, ()):
             since, value = self._nodes[name].labels[key]
             if value is not None:
                 yield name, value, now - since
