@@ -39,6 +39,7 @@ from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.kinds.long_texts import LongTexts
 from reactive_desched.usage.calendars import read_calendar
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
 
@@ -102,6 +103,7 @@ async def build_components(
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
+    health.add_info_check("large-pods", partial(_large_pods_check, interned.long_texts))
     return Components(
         pipeline,
         reflectors,
@@ -228,6 +230,11 @@ def _build_migration(
     from reactive_desched.app.migration import build_migration
 
     return build_migration(deps, session, pipeline, interned, events, recorder, migrations, notes)
+
+
+def _large_pods_check(long_texts: LongTexts) -> CheckResult:
+    message = long_texts.message()
+    return CheckResult(not message, message or "there is room for their long parts")
 
 
 def _watches_check(late_watches: LateWatches) -> CheckResult:

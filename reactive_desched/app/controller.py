@@ -142,7 +142,7 @@ def _register_metrics(
     register, pipeline = deps.metrics.register, parts.pipeline
     register(pipeline.description, pipeline.controller.pauses.leadership)
     register(*parts.reflectors.values(), parts.late_watches)
-    register(session, events, parts.active, parts.pulse, parts.usage)
+    register(session, events, parts.active, parts.pulse, parts.usage, parts.interned.long_texts)
     register(parts.health_checks, parts.calendars)
     register(pipeline.evictions, parts.draining, parts.consolidation, parts.rooms)
 
@@ -174,6 +174,7 @@ def _build_pages(
         credential_error,
         parts.calendars.states,
         parts.usage.states,
+        parts.interned.long_texts.message,
     )
     add_credential_check(parts.health, credential_error)
     add_sink_check(parts.health, lambda: {**status.sink_errors(), **dict(telemetry.errors())})

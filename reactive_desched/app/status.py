@@ -170,6 +170,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     `journal` is None on a standby, and while it is being opened; `recording` also where the
     settings do not switch it on. `modes` has the plugins whose mode is not act; with
     `noPluginActs` those are all. `recent` has the last evictions of this process, newest first.
+    `longParts` says that no more long parts of pods are read.
     """
 
     api_version: str = "reactive-desched/v1alpha1"
@@ -204,6 +205,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     sinks: tuple[SinkState, ...]
     calendars: tuple[CalendarState, ...] = ()
     measured_use: tuple[MeasuredUse, ...] = ()
+    long_parts: str = ""
 
 
 async def log_states(pipeline: Pipeline, log: Logger) -> None:
@@ -250,6 +252,7 @@ class StatusPage:
         credential_error: Callable[[], str | None],
         calendars: Callable[[], tuple[CalendarState, ...]],
         measured_use: Callable[[], tuple[MeasuredUse, ...]],
+        long_parts: Callable[[], str],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = pipeline.controller
@@ -258,6 +261,7 @@ class StatusPage:
         self._credential_error = credential_error
         self._calendars = calendars
         self._measured_use = measured_use
+        self._long_parts = long_parts
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
         self._elects = deps.elects_leader
@@ -350,6 +354,7 @@ class StatusPage:
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
             calendars=self._calendars(),
             measured_use=self._measured_use(),
+            long_parts=self._long_parts(),
         )
 
     def _leadership(self) -> str:

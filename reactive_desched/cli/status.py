@@ -158,6 +158,8 @@ class StatusScreen:
         for names, cause in shared_causes(held):
             if cause not in state["summary"]:
                 yield from self._line("", f"paused by {', '.join(names)}: {cause}", RED)
+        if long_parts := answer.get("longParts"):
+            yield from self._line("large pods", long_parts, YELLOW)
         for each in answer["pauses"]:
             if each["note"] and not each["reason"]:
                 yield from self._line("", f"{each['name']}: {each['note']}", YELLOW)

@@ -60,6 +60,7 @@ def busy() -> dict[str, Any]:
     answer = deepcopy(QUIET)
     answer["mode"] = "dry_run"
     answer["policy"]["problems"] = ["policy.yaml:3: no such plugin"]
+    answer["longParts"] = "pods that came with long parts stay"
     answer["state"] = {
         "name": "paused",
         "severity": "bad",
@@ -306,6 +307,7 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
         "state           paused: no pod is evicted: paused by ann until noon",
         "paused by manual, sync/pods: paused by bob",
         "sync/pdbs: may not be listed",
+        "large pods      pods that came with long parts stay",
         (
             "storm: has held the whole cluster for 40s: 90 pods in a minute; "
             "it is released by `reactive-desched resume` (in 29m, at 12:29:00 UTC, at the earliest)"

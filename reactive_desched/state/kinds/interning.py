@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from reactive_desched.primitives.bounded_text import bounded_name
+from reactive_desched.state.kinds.long_texts import LONG_BYTES, LongTexts
 
 if TYPE_CHECKING:
     from reactive_desched.model.labels import Labels
@@ -42,6 +43,7 @@ __all__ = [
     "Interner",
     "PartedInternTable",
     "SweepResult",
+    "decode_part",
     "epoch_seconds",
     "intern_field",
     "parse_resource_version",
@@ -76,10 +78,17 @@ class InternTable(Generic[K, V]):
     be None.
     """
 
-    def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
+    def __init__(
+        self,
+        name: str,
+        limit: int = _MAX_ENTRIES,
+        on_drop: "Callable[[K], None] | None" = None,
+    ) -> None:
+        """Make an empty table; `on_drop` gets each key that a sweep drops."""
         self.name: Final = name
         self._entries: dict[K, V] = {}
         self._limit = limit
+        self._on_drop: Final = on_drop
         self._unexamined: list[K] = []
         self._unshared_refcount = _count_unshared_references({object(): object()})
         self.rejected = 0
@@ -100,6 +109,15 @@ class InternTable(Generic[K, V]):
             return value
         return self._entries.setdefault(key, value)
 
+    def put_long(self, key: K, value: V, size: int, namespace: str, texts: LongTexts) -> V | None:
+        """Keep a value of so many bytes if it is not long, or there is room for it; None if not."""
+        if size >= LONG_BYTES and texts.refuses(size, namespace):
+            return None
+        kept = self.put(key, value)
+        if size >= LONG_BYTES and key in self._entries:
+            texts.hold(key, size, namespace)
+        return kept
+
     def sweep(self, budget: int) -> SweepResult:
         """Examine up to `budget` entries, from where the last call stopped.
 
@@ -113,14 +131,21 @@ class InternTable(Generic[K, V]):
             key = unexamined.pop()
             if getrefcount(entries[key]) <= self._unshared_refcount:
                 del entries[key]
+                if self._on_drop is not None:
+                    self._on_drop(key)
         return SweepResult(examined, before - len(entries))
 
 
 class Interner(InternTable[K, K]):
     """Maps a value to the one object that stands for all equal ones."""
 
-    def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
-        super().__init__(name, limit)
+    def __init__(
+        self,
+        name: str,
+        limit: int = _MAX_ENTRIES,
+        on_drop: "Callable[[K], None] | None" = None,
+    ) -> None:
+        super().__init__(name, limit, on_drop)
         self._unshared_refcount = _count_unshared_references({text: text for text in [repr(0.5)]})
 
     def intern(self, value: K) -> K:
@@ -173,19 +198,31 @@ class InternTables:
     Readers that do not read all leave out what is too much of a large object, and say so.
     """
 
-    def __init__(self, limit: int = _MAX_ENTRIES, *, reads_all: bool = True) -> None:
+    def __init__(
+        self,
+        limit: int = _MAX_ENTRIES,
+        *,
+        reads_all: bool = True,
+        long_texts: LongTexts | None = None,
+    ) -> None:
+        """Make empty tables; `long_texts` bounds the long parts of pods where not all is read."""
         self.reads_all: Final = reads_all
+        self.long_texts: Final = long_texts or LongTexts()
+        release = self.long_texts.release
         self.specs: PartedInternTable[Hashable, PodSpec] = PartedInternTable("specs", limit)
-        self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
+        self.spec_texts: Interner[bytes] = Interner("specTexts", limit, release)
         self.statuses: InternTable[Hashable, PodStatus] = InternTable("statuses", limit)
         self.texts: Interner[str] = TextInterner("texts", limit)
-        self.labels: InternTable[bytes, Labels] = InternTable("labels", limit)
+        self.labels: InternTable[bytes, Labels] = InternTable("labels", limit, release)
         self.node_selectors: InternTable[bytes, Labels] = InternTable("nodeSelector", limit)
         self.owners: InternTable[bytes, tuple[OwnerReference, ...]] = InternTable(
-            "ownerReferences", limit
+            "ownerReferences", limit, release
         )
         self.controllers: Interner[OwnerReference] = Interner("controllers", limit)
-        self.annotations: InternTable[Hashable, Annotations] = InternTable("annotations", limit)
+        self.annotations: InternTable[Hashable, Annotations] = InternTable(
+            "annotations", limit, release
+        )
+        self.claims: Interner[tuple[Any, ...]] = Interner("claims", limit, release)
         self.tolerations: InternTable[bytes, Tolerations] = InternTable("tolerations", limit)
         self.node_affinities: InternTable[bytes, NodeAffinity] = InternTable("nodeAffinity", limit)
         self.pod_affinity_terms: InternTable[bytes, tuple[PodAffinityTerm, ...]] = InternTable(
@@ -262,8 +299,13 @@ def intern_field(table: InternTable[bytes, V], raw: Raw, decode: Callable[[bytes
 def _decode_and_intern(
     table: InternTable[bytes, V], text: bytes, decode: Callable[[bytes], V]
 ) -> V:
+    return table.put(text, decode_part(table, text, decode))
+
+
+def decode_part(table: InternTable[bytes, V], text: bytes, decode: Callable[[bytes], V]) -> V:
+    """Decode the text of a part; an error names the table of such parts."""
     try:
-        return table.put(text, decode(text))
+        return decode(text)
     except ValueError as error:
         error.add_note(f"in its {table.name}")
         raise

@@ -1,8 +1,9 @@
 """Pods: what the plugins judge; pods of one template share whatever they have in common."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Raw, field
 from msgspec.json import Decoder
@@ -10,6 +11,7 @@ from msgspec.structs import fields, replace
 
 from reactive_desched.model.approvals import ANSWER
 from reactive_desched.model.gangs import GANG_KEYS, KUEUE_SERVING, VOLCANO_MIN_MEMBER
+from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
@@ -22,9 +24,10 @@ from reactive_desched.model.opt_outs import (
 )
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.state.kinds.interning import (
+    InternTable,
     InternTables,
+    decode_part,
     epoch_seconds,
-    intern_field,
     parse_resource_version,
 )
 from reactive_desched.state.kinds.kind import (
@@ -38,11 +41,16 @@ from reactive_desched.state.kinds.kind import (
     WatchedKind,
     WireStruct,
 )
+from reactive_desched.state.kinds.long_texts import COPIES, estimate_bytes, no_room
 from reactive_desched.state.kinds.owners import bounded_owner
 from reactive_desched.state.kinds.pod_spec import Affinity, SpecReader, Volume, WirePodSpec
 from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus, made_claims
 
 __all__ = ["POD"]
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 class PodAnnotations(WireStruct, frozen=True, gc=False):
@@ -138,6 +146,7 @@ _decode_update: Final = Decoder(PodUpdateLine).decode
 
 
 _MAX_DIGITS: Final = 9
+_MANY_CLAIMS: Final = 16
 
 
 class PodReader:
@@ -159,24 +168,23 @@ class PodReader:
         self._statuses: Final = StatusReader(tables)
         self._decode_labels: Final = Decoder(dict[str, str]).decode
         self._decode_owners: Final = Decoder(tuple[OwnerReference, ...]).decode
+        self._unread: Final[list[str]] = []
 
     def read(self, wire: WirePod) -> Pod:
         """Return the Pod; raises msgspec's or a quantity's error for a part it cannot read."""
+        self._unread.clear()  # that of a pod that could not be read
         metadata, spec, status = wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
         resize_delta = self._specs.resize_delta(spec, status)
         is_counted = status.observed_generation and status.container_statuses and not resize_delta
+        namespace = self._text(metadata.namespace) or self._intern(metadata.namespace)
         return self._pod(
             metadata,
             status,
-            (
-                self._text(metadata.namespace) or self._intern(metadata.namespace),
-                metadata.name,
-                metadata.uid,
-            ),
+            (namespace, metadata.name, metadata.uid),
             self._text(spec.node_name) or self._intern(spec.node_name),
-            self._specs.spec(spec, has_local_storage=has_local_storage),
-            claims,
+            self._specs.spec(spec, namespace, has_local_storage=has_local_storage),
+            claims if len(claims) < _MANY_CLAIMS else self._many_claims(claims, namespace),
             resize_delta,
             metadata.generation if is_counted and spec.node_name else 0,
         )
@@ -204,6 +212,7 @@ class PodReader:
         head = line[:fields_at] + line[fields_end:spec_at] if fields_at >= 0 else line[:spec_at]
         update = _decode_update(head + line[status_at:]).object
         metadata, status = update.metadata, update.status
+        self._unread.clear()
         if (
             metadata.generation != known.generation
             or metadata.uid != known.uid
@@ -233,21 +242,18 @@ class PodReader:
         resize_delta: ResourceList,
         generation: int,
     ) -> Pod:
-        tables = self._tables
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
+        made = made_claims(status) if status.resource_claim_statuses else ()
         started, deleted = status.start_time, metadata.deletion_timestamp
-        return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
+        pod = Pod(  # in the order of its fields: msgspec takes three times as long for keywords
             names[0],
             names[1],
             names[2],
             parse_resource_version(metadata.resource_version),
             node,
-            self._labels(bytes(metadata.labels))
-            or intern_field(tables.labels, metadata.labels, self._decode_labels),
-            self._annotations(metadata.annotations)
-            or self._intern_annotations(metadata.annotations),
-            self._known_owners(bytes(metadata.owner_references))
-            or intern_field(tables.owners, metadata.owner_references, self._owners),
+            self._labels(bytes(metadata.labels)) or self._new_labels(metadata),
+            self._annotations(metadata.annotations) or self._new_annotations(metadata),
+            self._known_owners(bytes(metadata.owner_references)) or self._new_owners(metadata),
             spec,
             self._statuses.status(status),
             pvc_names,
@@ -257,8 +263,9 @@ class PodReader:
             self._statuses.transitions(status.conditions, created_s),
             resize_delta,
             generation,
-            made_claims(status) if status.resource_claim_statuses else (),
+            made if len(made) < _MANY_CLAIMS else self._many_claims(made, names[0]),
         )
+        return _mark_unread(pod, ", ".join(self._unread)) if self._unread else pod
 
     def _volumes(self, volumes: Iterable[Volume]) -> tuple[tuple[str, ...], bool]:
         """Return the names of the PVCs, and whether a volume lives on the node's disk."""
@@ -275,24 +282,72 @@ class PodReader:
         own = self._intern
         return tuple(bounded_owner(owner, own) for owner in self._decode_owners(text))
 
-    def _intern_annotations(self, wire: PodAnnotations) -> Annotations:
-        made = Annotations(
-            wire.evict,
-            wire.prefer_no_eviction,
-            wire.mirror,
-            wire.config_source,
-            wire.deletion_cost,
-            wire.eviction_cost,
-            wire.do_not_evict,
-            wire.safe_to_evict,
-            wire.do_not_disrupt,
-            wire.request_evict_only,
-            wire.eviction_in_progress,
-            _count(wire.job_index_failures),
-            tuple((key, value) for name, key in _GROUPS if (value := getattr(wire, name))),
-            wire.answer,
-        )
-        return self._tables.annotations.put(wire, made)
+    def _new_labels(self, metadata: PodMetadata) -> Labels:
+        table, of = self._tables.labels, metadata.namespace
+        return self._new_part(table, metadata.labels, self._decode_labels, of, {})
+
+    def _new_owners(self, metadata: PodMetadata) -> tuple[OwnerReference, ...]:
+        table, of = self._tables.owners, metadata.namespace
+        return self._new_part(table, metadata.owner_references, self._owners, of, ())
+
+    def _new_part(
+        self,
+        table: InternTable[bytes, V],
+        raw: Raw,
+        decode: Callable[[bytes], V],
+        namespace: str,
+        instead: V,
+    ) -> V:
+        text = bytes(raw)
+        found = table.get(text)  # one that is empty
+        if found is not None:
+            return found
+        made = decode_part(table, text, decode)
+        return self._keep(table, text, made, estimate_bytes(text), namespace, instead)
+
+    def _new_annotations(self, metadata: PodMetadata) -> Annotations:
+        wire = metadata.annotations
+        values = filter(None, map(partial(getattr, wire), wire.__struct_fields__))
+        made, size = _annotations(wire), COPIES * sum(map(len, values))
+        table = self._tables.annotations
+        return self._keep(table, wire, made, size, metadata.namespace, Annotations())
+
+    def _many_claims(self, claims: tuple[T, ...], namespace: str) -> tuple[T, ...]:
+        """Return many names of claims, which pods that have the same share."""
+        table: InternTable[tuple[T, ...], tuple[T, ...]] = self._tables.claims
+        size = estimate_bytes(str(claims).encode())
+        return table.get(claims) or self._keep(table, claims, claims, size, namespace, ())
+
+    def _keep(
+        self, table: InternTable[K, V], key: K, made: V, size: int, namespace: str, instead: V
+    ) -> V:
+        """Keep a new part for others; one for which there is no room is left out, and noted."""
+        if self._tables.reads_all:
+            return table.put(key, made)
+        kept = table.put_long(key, made, size, namespace, self._tables.long_texts)
+        if kept is not None:
+            return kept
+        self._unread.append(no_room(table.name, size))
+        return instead
+
+
+def _annotations(wire: PodAnnotations) -> Annotations:
+    return Annotations(
+        wire.evict,
+        wire.prefer_no_eviction,
+        wire.mirror,
+        wire.config_source,
+        wire.deletion_cost,
+        wire.eviction_cost,
+        wire.do_not_evict,
+        wire.safe_to_evict,
+        wire.do_not_disrupt,
+        wire.request_evict_only,
+        wire.eviction_in_progress,
+        _count(wire.job_index_failures),
+        tuple((key, value) for name, key in _GROUPS if (value := getattr(wire, name))),
+        wire.answer,
+    )
 
 
 def _count(text: str | None) -> int:

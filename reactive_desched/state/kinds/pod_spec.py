@@ -35,6 +35,7 @@ from reactive_desched.state.kinds.kind import (
     Presence,
     WireStruct,
 )
+from reactive_desched.state.kinds.long_texts import LONG_BYTES, estimate_bytes, no_room
 from reactive_desched.state.kinds.pod_limits import (
     MAX_CONTAINER_BYTES,
     MAX_CONTAINERS,
@@ -49,6 +50,10 @@ _INFEASIBLE: Final = "Infeasible"
 QOS_CACHE_SIZE: Final = 10_000
 """How many QoS classes are cached, by the texts of requests and limits."""
 
+_MAX_CACHED_BYTES: Final = 4096
+"""What follows from longer texts is computed each time: it is kept beside no pod's own part."""
+
+_ANY_TAINT: Final = Raw(b'[{"operator":"Exists"}]')
 _NEVER: Final = b'"Never"'
 _RESTART_ALL: Final = "RestartAllContainers"
 _REQUESTS_KEY: Final = b'"requests":'
@@ -192,19 +197,46 @@ class SpecReader:
         self._decode_workload: Final = Decoder(WorkloadReference | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
-    def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
-        """Return the interned PodSpec of these parts.
+    def spec(self, wire: WirePodSpec, namespace: str, *, has_local_storage: bool) -> PodSpec:
+        """Return the interned PodSpec of these parts; one that is long only if there is room.
 
         The affinity stands apart in the key: that of a DaemonSet's pod names its own node, so that
-        one long text and many short ones take the place of many long texts.
+        one long text and many short ones take the place of many long texts. Without room it is the
+        spec of a pod that only requests something, and holds it.
         """
         text, affinity = _spec_text(wire), bytes(wire.affinity)
         found = self._known((text, affinity, has_local_storage))
         if found is not None:
             return found
+        tables, own = self._tables, self._tables.spec_texts.intern
+        size, of_affinity = estimate_bytes(text), estimate_bytes(affinity)
+        is_long = size + of_affinity >= LONG_BYTES and not tables.reads_all
+        if is_long and tables.long_texts.refuses(size + of_affinity, namespace):
+            unread = no_room("spec", size + of_affinity)
+            return self._without_rules(wire, unread, has_local_storage=has_local_storage)
         made = self._decode_within_limits(wire, has_local_storage=has_local_storage)
-        own = self._tables.spec_texts.intern
-        return self._tables.specs.put((own(text), own(affinity), has_local_storage), made)
+        text, affinity = own(text), own(affinity)
+        if is_long:
+            tables.long_texts.hold(text, size, namespace)
+            tables.long_texts.hold(affinity, of_affinity, namespace)
+        return tables.specs.put((text, affinity, has_local_storage), made)
+
+    def _without_rules(self, wire: WirePodSpec, unread: str, *, has_local_storage: bool) -> PodSpec:
+        """Return a spec with no more than what it requests, unless that is long, too."""
+        short = replace(
+            wire,
+            tolerations=_ANY_TAINT,
+            node_selector=EMPTY_OBJECT,
+            affinity=EMPTY_OBJECT,
+            topology_spread_constraints=EMPTY_LIST,
+            resource_claims=EMPTY_LIST,
+            containers=tuple(map(_requesting, wire.containers)),
+            init_containers=tuple(map(_requesting, wire.init_containers)),
+        )
+        if estimate_bytes(_request_text(short)) >= LONG_BYTES:
+            short = replace(short, containers=(), init_containers=())
+        made = self._decode_within_limits(short, has_local_storage=has_local_storage)
+        return replace(made, unread=", ".join(filter(None, (unread, made.unread))))
 
     def _decode_within_limits(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
         """Decode a spec, as much of it as is evaluated."""
@@ -316,9 +348,9 @@ class SpecReader:
         found = self._qos_cache.get(request_key)
         if found is None:
             containers = (*parts.containers, *parts.init_containers)
-            found = self._qos_cache[request_key] = compute_qos_class(
-                map(self._container_resources, containers)
-            )
+            found = compute_qos_class(map(self._container_resources, containers))
+            if len(request_key) <= _MAX_CACHED_BYTES:
+                self._qos_cache[request_key] = found
         return found
 
     def _container_resources(self, container: Container) -> ResourceRequirements:
@@ -429,7 +461,7 @@ class SpecReader:
         made = self._compute_resize_delta(
             parts, request_key, reported, pod_level, infeasible=infeasible
         )
-        return self._tables.resizes.put(key, made)
+        return self._tables.resizes.put(key, made) if len(key) <= _MAX_CACHED_BYTES else made
 
     def _effective_pod_level(
         self, parts: WirePodSpec, status: WirePodStatus, *, infeasible: bool
@@ -473,6 +505,11 @@ class SpecReader:
             if held.get(resource, 0) != requested.get(resource, 0)
         }
         return differing or _NO_AMOUNTS
+
+
+def _requesting(container: Container) -> Container:
+    """Return a container with no more than what it requests."""
+    return replace(container, image=NULL, ports=EMPTY_LIST)
 
 
 def _unread_containers(parts: WirePodSpec) -> str:
