@@ -136,12 +136,16 @@ async def run_recorder(
     It begins in the turn of the event loop in which every resource is in sync, in which the first
     subjects may be evaluated: start it before the startup pause ends.
     """
-    readiness, clocks = pipeline.controller.readiness, pipeline.controller.clocks
+    controller = pipeline.controller
+    readiness, clocks = controller.readiness, controller.clocks
+
+    def note_brakes() -> None:
+        notes.note(_brakes_held(controller, NO_TIME))
 
     def note_pause(name: str, reason: str) -> None:
         notes.pause_set(name, reason)
-        if name == MANUAL:  # what a person wrote into the pause file is what holds it
-            notes.note(_brakes_held(pipeline.controller, NO_TIME))
+        if name == MANUAL:
+            note_brakes()
 
     def note_begin() -> None:
         notes.evaluation_began(clocks.monotonic())
@@ -149,9 +153,10 @@ async def run_recorder(
     with (
         notes.taken_by(recorder.note),
         readiness.followed_by(note_pause),
+        controller.pauses.pause_file_followed_by(note_brakes),
         pipeline.worker.followed_by(notes.worked, notes.looked_for_work),
         pipeline.evictions.followed_by(notes.eviction_requested, notes.eviction_settled),
-        pipeline.controller.initial_sync_done.followed_by(note_begin),
+        controller.initial_sync_done.followed_by(note_begin),
         readiness.synced.followed_by(recorder.begin),
     ):
         task_status.started()

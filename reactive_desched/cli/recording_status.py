@@ -85,7 +85,9 @@ def _rows(found: "RecordingSummary") -> "Iterator[tuple[str, str]]":
     yield "cluster", printable(found.cluster) or "-"
     yield "written by", f"version {printable(found.version)}" if found.version else "an import"
     yield "first", format_second(found.first_s)
-    yield "last", f"{format_second(found.last_s)}, {format_age(found.last_s - found.first_s)} later"
+    passed_s = found.last_s - found.first_s
+    later = f"{format_age(passed_s)} later" if passed_s >= 0 else "as the clock was set back"
+    yield "last", f"{format_second(found.last_s)}, {later}"
     yield "size", f"{format_bytes(found.bytes)} in {format_count(found.segments, 'segment')}"
     for since_s, until_s in found.interruptions:
         length = format_age(until_s - since_s)

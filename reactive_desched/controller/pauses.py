@@ -1,6 +1,7 @@
 """Follows everything that pauses evictions: suspend, recorder, leadership, brakes and commands."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.model.brakes import CLUSTER, BrakeLifted, SavedBrakes
 from reactive_desched.model.health import HealthAnswer
 from reactive_desched.model.observer import Observer
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Followers, Wakeup
 
 SUSPEND_THRESHOLD_S = 3.0
 """The process counts as suspended when so long passed between two checks."""
@@ -72,6 +73,7 @@ class EvictionPauses:
         self._suspend = suspend
         self._clock = clock
         self._recorder_fault = self._leader_fault = ""
+        self._file_followers = Followers[Callable[[], None]]()
 
     def check(self) -> str:
         """Name the first pause; empty for none.
@@ -160,8 +162,16 @@ class EvictionPauses:
 
     def set_pause_file(self, text: str) -> None:
         """Record what the pause file says; empty where there is none."""
+        has_changed = text != self.pause_file()
         self._brakes.set_pause_file(text)
+        if has_changed:
+            for follower in self._file_followers.all:
+                follower()
         self.check()
+
+    def pause_file_followed_by(self, follower: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call the follower when the pause file says something else, while the block lasts."""
+        return self._file_followers.joined_by(follower)
 
     def next_release(self) -> float | None:
         """Return until when brakes of the whole cluster hold evictions, as time alone ends them.

@@ -16,7 +16,7 @@ from reactive_desched.policy_diff.document import write_diff
 from reactive_desched.policy_diff.report import PolicyDiff, RecordedTime
 from reactive_desched.policy_diff.trying import RecordedPeriod, read_period, try_policies
 from reactive_desched.text.ages import format_duration
-from reactive_desched.text.counts import and_more
+from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_moment, format_second
 
@@ -139,7 +139,7 @@ def diff_policies(options: DiffOptions) -> PolicyDiff:
         seconds=round(ended_s - began_s, 1),
         cluster=summary.cluster,
         version=summary.version,
-        evictions=sum(began_s <= each.began_s <= ended_s for each in facts.evicted.values()),
+        evictions=len(facts.evicted),
         dry_run_evictions=facts.dry_run_answers,
         named=recorded_evictions_named(old, facts) if _old_is_in_force(options, period) else None,
         policy_changes=max(0, len(facts.configurations) - 1),
@@ -198,6 +198,6 @@ def _warnings(period: RecordedPeriod) -> Iterator[str]:
         yield f"{and_more(len(more), 'gap')}, {length} in all; -o json has all of them"
     if period.damages:
         yield (
-            f"the recording is damaged in {len(period.damages)} places, first in"
+            f"the recording is damaged in {format_count(len(period.damages), 'place')}, first in"
             f" {period.damages[0]}"
         )

@@ -33,7 +33,11 @@ def write_diff(diff: PolicyDiff, version: str, rows: int) -> ReportDocument:
     """Return the comparison in words; each table has so many rows at most, 0 for all."""
     recorded = diff.recorded
     cluster = f" of cluster {recorded.cluster}" if recorded.cluster else ""
-    length = format_duration(recorded.seconds)
+    length = (
+        format_duration(recorded.seconds)
+        if recorded.seconds >= 0
+        else "the clock was set back meanwhile"
+    )
     return ReportDocument(
         title="What this policy edit would have changed",
         period=(

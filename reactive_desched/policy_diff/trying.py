@@ -69,7 +69,8 @@ def read_period(path: Path, since: str | None, until: str | None) -> RecordedPer
     first_s, last_s = summary.first_s, summary.last_s
     if since_s is not None and until_s is not None and until_s <= since_s:
         raise ConfigError(f"--until {until} is not after --since {since}")
-    if (since_s or first_s) > last_s or (until_s or last_s) < first_s:
+    earliest_s, latest_s = sorted((first_s, last_s))  # the clock may have been set back meanwhile
+    if (since_s or earliest_s) > latest_s or (until_s or latest_s) < earliest_s:
         times = f"{format_second(first_s)} to {format_second(last_s)}"
         raise NotRecorded(f"nothing of that time is recorded: {path} has {times}")
     damages: list[Damage] = []

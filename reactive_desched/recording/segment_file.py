@@ -27,7 +27,7 @@ def spare_bytes(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - spared
 
 
-def _is_being_written(segment: Path) -> bool:
+def is_being_written(segment: Path) -> bool:
     """Say whether another process holds a segment open to write it; one that ended does not."""
     try:
         fd = os.open(segment, os.O_RDONLY)
@@ -81,7 +81,7 @@ class SegmentFile:
         self._folder.mkdir(parents=True, exist_ok=True)
         began = datetime.fromtimestamp(at.wall_s, UTC)
         before = segment_paths(self._folder)
-        if before and _is_being_written(before[-1]):
+        if before and is_being_written(before[-1]):
             raise OSError(
                 0,
                 "another process records into it: set `recording.directory` to a folder of its own",

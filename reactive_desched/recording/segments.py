@@ -1,7 +1,6 @@
 """The files of a recording and the segments in them, each with a picture at its head."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from reactive_desched.recording.frames import (
 )
 from reactive_desched.recording.items import Damage, Instant, PictureBegun
 from reactive_desched.recording.rows import RowReader
+from reactive_desched.recording.segment_file import is_being_written
 
 OnDamage = Callable[[Damage], None]
 
@@ -99,14 +99,13 @@ def recorded_cluster(folder: Path) -> PictureBegun | None:
     return next((begun for _, begun in heads if begun.cluster_uid), None)
 
 
-_EMPTY: Final = "its process ended before it wrote into it, or the file was emptied"
+_EMPTY: Final = (
+    "nothing is recorded in it: its process ended before it wrote into it, or the file was emptied"
+)
 
 
 def missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
-    """Yield what is wrong where segments are missing between two files, or the first is empty."""
-    with suppress(OSError):  # it is removed, or what cannot be read says so itself
-        if before is not None and not before.stat().st_size:
-            yield Damage(path.name, 0, f"before it {before.name} is empty: {_EMPTY}")
+    """Yield what is wrong where segments are missing between two files."""
     last = None if before is None else segment_number(before)
     number = segment_number(path)
     if last is None or number is None or number <= last + 1:
@@ -151,15 +150,31 @@ def frames_in(
     for path in paths:
         for damage in missing_before(path, before):
             on_damage(damage)
-        try:
-            with path.open("rb") as file:
-                for frame in read_frames(file, path.name, on_damage, offset):
-                    yield path, frame
-        except OSError as error:
-            if lacking(error):
-                raise
-            on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
+        for frame in _frames_of(path, on_damage, offset):
+            yield path, frame
         before, offset = path, 0
+
+
+def _frames_of(path: Path, on_damage: OnDamage, offset: int) -> Iterator[Frame | SegmentBegins]:
+    """Yield the frames of a file; one without any is damage, unless it was begun just now."""
+    damages: list[Damage] = []
+
+    def damaged(damage: Damage) -> None:
+        damages.append(damage)
+        on_damage(damage)
+
+    is_empty = True
+    try:
+        with path.open("rb") as file:
+            for frame in read_frames(file, path.name, damaged, offset):
+                is_empty = is_empty and isinstance(frame, SegmentBegins)
+                yield frame
+    except OSError as error:
+        if lacking(error):
+            raise
+        damaged(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
+    if is_empty and not damages and not is_being_written(path):
+        on_damage(Damage(path.name, 0, _EMPTY))
 
 
 def picture_begun_in(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:

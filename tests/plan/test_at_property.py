@@ -190,6 +190,25 @@ def test_so_is_one_at_which_room_is_made_for_a_pod(tmp_path: Path) -> None:
     assert answered_again(asked, tmp_path) == 1
 
 
+def test_so_is_one_right_after_the_pause_file_changed_while_a_command_pauses_too(
+    tmp_path: Path,
+) -> None:
+    asked: list[Asked] = []
+    texts = iter(("", "maintenance", ""))
+
+    async def after_step(world: World) -> None:
+        if (text := next(texts, None)) is None:
+            return
+        world.pause()
+        await anyio.sleep(10)
+        world.write_pause_file(text)
+        await ask(world, asked)
+
+    play_story(Random(1), tmp_path, steps=3, records=True, actions=["wait"], after_step=after_step)
+
+    assert answered_again(asked, tmp_path) == 3
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_so_is_one_about_which_the_time_of_day_was_set(seed: int, tmp_path: Path) -> None:
     asked: list[Asked] = []

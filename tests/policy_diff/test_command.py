@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from reactive_desched.cli import main
 from reactive_desched.policy_diff.command import DiffOptions, Side, diff_policies, write_report
+from reactive_desched.policy_diff.document import write_diff
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Instant, Item, RecordingInterrupted
 from reactive_desched.recording.reader import read_items
@@ -156,6 +157,25 @@ def test_each_of_the_first_gaps_has_a_warning_also_where_a_process_was_killed(
         for gap, each in zip(found.recorded.gaps, said, strict=False)
     ] == [True] * 5
     assert "and 2 more gaps, 4 min" in more
+
+
+def test_a_recording_that_ends_before_it_began_as_its_clock_was_set_back_is_compared(
+    lived: Path, tmp_path: Path
+) -> None:
+    items = list(read_items(recording_paths(recording_of(lived)), print))
+    half = len(items) // 2
+    file = tmp_path / "back.rdrec"
+    write_file([*items[:half], *(set_back(item, 7200.0) for item in items[half:])], file)
+
+    found = diff_policies(DiffOptions(old=Side(), new=Side(str(lived / "b.yaml")), recording=file))
+
+    assert found.recorded.until < found.recorded.since
+    assert found.recorded.evictions
+    assert "set back" in write_diff(found, "1", 0).period
+
+
+def set_back(item: Item, seconds: float) -> Item:
+    return replace(item, at=replace(item.at, wall_s=item.at.wall_s - seconds))
 
 
 def later(item: Item, seconds: float) -> Item:

@@ -1,5 +1,6 @@
 """Whatever happens to the bytes of a recording: what is read of it is what was recorded."""
 
+import fcntl
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
+from reactive_desched.plan.recorded_moment import read_moment
 from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import segment_paths
 from reactive_desched.recording.items import Damage, Item, RecordingInterrupted
@@ -144,6 +146,23 @@ def test_a_segment_that_is_gone_is_noticed(
     assert interruptions(found) == 2
     assert "\n".join(map(str, said)) == golden()
     assert summarize_recording(tmp_path).damages == tuple(said)
+
+
+@pytest.mark.parametrize("length", [0, 12], ids=["emptied", "cut to its head"])
+def test_a_last_segment_that_was_emptied_is_named_unless_it_is_being_written(
+    length: int, original: Original, tmp_path: Path
+) -> None:
+    *_, content = original.segments
+    name = original.names[-1]
+    _, damages = original.check(tmp_path, [*original.segments[:-1], content[:length]])
+    assert [each.file for each in damages] == [name]
+    assert summarize_recording(tmp_path).damages == tuple(damages)
+    with pytest.raises(NotRecorded, match=name):
+        read_moment(tmp_path, summarize_recording(tmp_path).last_s + 10)
+
+    with (tmp_path / name).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert summarize_recording(tmp_path).damages == ()
 
 
 def test_segments_of_two_recordings_in_one_folder_are_refused_by_their_names(

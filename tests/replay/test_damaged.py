@@ -9,7 +9,7 @@ import pytest
 
 from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.segments import list_segments
-from reactive_desched.recording.frames import segment_paths
+from reactive_desched.recording.frames import NO_FRAME, pack_begin, segment_paths
 from tests.safety.__main__ import replayed
 from tests.safety.story import play_story
 from tests.support.golden import Golden
@@ -44,6 +44,10 @@ def empty(segment: Path) -> None:
     segment.write_bytes(b"")
 
 
+def cut_to_head(segment: Path) -> None:
+    segment.write_bytes(segment.read_bytes()[: len(pack_begin(NO_FRAME))])
+
+
 @pytest.mark.parametrize("number", range(1, 10))
 @pytest.mark.parametrize("lose", [Path.unlink, empty], ids=["gone", "emptied"])
 def test_decisions_of_a_lost_segment_are_no_differences_and_are_said_to_be_left_out(
@@ -52,13 +56,28 @@ def test_decisions_of_a_lost_segment_are_no_differences_and_are_said_to_be_left_
     lost = segment_paths(folder / "recording")[number]
     following = segment_paths(folder / "recording")[number + 1]
     lose(lost)
+    named = lost if lost.exists() else following
 
     report = replayed(folder)
 
     assert report.differences == ()
     assert (report.equal < whole) == (number != WITHOUT_DECISIONS)
     said = [*map(str, report.damages), *report.not_compared]
-    assert any(following.name in each or "of the journal" in each for each in said), said
+    assert any(named.name in each or "of the journal" in each for each in said), said
+
+
+@pytest.mark.parametrize("lose", [empty, cut_to_head])
+def test_so_it_is_with_the_last_segment_that_was_emptied(
+    lose: Callable[[Path], None], folder: Path, whole: int
+) -> None:
+    *_, last = segment_paths(folder / "recording")
+    lose(last)
+
+    report = replayed(folder)
+
+    assert report.differences == ()
+    assert report.equal < whole
+    assert [each.file for each in report.damages] == [last.name]
 
 
 def test_a_record_that_is_gone_from_the_journal_is_named_and_so_is_a_line_that_is_damaged(
