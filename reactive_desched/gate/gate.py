@@ -1,6 +1,6 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from reactive_desched.api.index import Index
@@ -52,11 +52,18 @@ def held_since(gates: Iterable[LastingFilter], finding: Finding, now: float) -> 
     return next(filter(None, (each.held_since(finding, now) for each in gates)), "")
 
 
-def _explain(gate_filter: GateFilter, finding: Finding, now: float) -> Defer | Refuse | None:
-    """Ask a filter, and leave its queue, if it has one, as it is."""
-    if isinstance(gate_filter, QueueingFilter):
-        return gate_filter.explain(finding, now)
-    return gate_filter.check(finding, now)
+_Ask = Callable[[Finding, float], Defer | Refuse | None]
+
+
+def explanations(filters: Iterable[GateFilter]) -> tuple[tuple[str, _Ask], ...]:
+    """Return the name of each filter, and what asks it and leaves its queue, if any, as it is.
+
+    To ask for each finding whether a filter has a queue takes longer than most filters.
+    """
+    return tuple(
+        (each.name, each.explain if isinstance(each, QueueingFilter) else each.check)
+        for each in filters
+    )
 
 
 class UnlessCleanUp:
@@ -96,6 +103,7 @@ class Gate:
         gangs: "GangMoves | None" = None,
     ) -> None:
         self.filters = filters
+        self._explanations = explanations(filters)
         self._lasting = [each for each in filters if isinstance(each, LastingFilter)]
         self._ledger = ledger
         self._profile = profile
@@ -184,10 +192,10 @@ class Gate:
     ) -> Defer | Refuse | None:
         """Ask the gates of a pod that leaves with another one."""
         left_out = gangs.not_asked(finding.pod)
-        for each in self.filters:
-            if each.name in left_out:
+        for name, explain in self._explanations:
+            if name in left_out:
                 continue
-            if (decision := _explain(each, finding, now)) is not None:
+            if (decision := explain(finding, now)) is not None:
                 return decision
         return None
 
@@ -204,10 +212,10 @@ class Gate:
         """
         waits: Defer | Refuse | None = None
         with sets.after_earlier_moves(finding, now):
-            for each in self.filters:
-                if (decision := _explain(each, finding, now)) is None:
+            for name, explain in self._explanations:
+                if (decision := explain(finding, now)) is None:
                     continue
-                if each.name not in TURNS:
+                if name not in TURNS:
                     return decision
                 waits = waits or decision
         return sets.check(finding, now, waits=waits is not None) or waits
@@ -228,8 +236,8 @@ class Gate:
 
     def _keeping(self, finding: Finding, now: float) -> Refuse | None:
         """Return what keeps a pod for good: until a person changes something."""
-        for each in self.filters:
-            by = None if each.name in TURNS else _explain(each, finding, now)
+        for name, explain in self._explanations:
+            by = None if name in TURNS else explain(finding, now)
             if by is not None:
                 return by if isinstance(by, Refuse) and by.keeps else None
         return None
@@ -243,13 +251,13 @@ class Gate:
         if gangs is not None:
             finding = gangs.widened(finding)
         sets = self._move_sets
-        for each in self.filters:
+        for name, explain in self._explanations:
             if sets is None or finding.move_set is None:
-                decision = _explain(each, finding, now)
+                decision = explain(finding, now)
             else:
                 with sets.after_earlier_moves(finding, now):
-                    decision = _explain(each, finding, now)
-            yield each.name, decision
+                    decision = explain(finding, now)
+            yield name, decision
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
         if gangs is not None and finding.gang is not None and not finding.gang.is_rest:

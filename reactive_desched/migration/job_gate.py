@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from reactive_desched.api.index import Index
-from reactive_desched.gate.gate import GateFilter, LastingFilter, QueueingFilter, held_since
+from reactive_desched.gate.gate import GateFilter, LastingFilter, explanations, held_since
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.ledger.ledger import EvictionLedger
@@ -168,11 +168,8 @@ class JobGate:
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None."""
-        for gate_filter in self.filters:
-            ask = gate_filter.check
-            if isinstance(gate_filter, QueueingFilter):
-                ask = gate_filter.explain
-            yield gate_filter.name, ask(finding, now)
+        for name, explain in explanations(self.filters):
+            yield name, explain(finding, now)
 
 
 def moved(finding: Finding, job: str) -> Refuse:

@@ -6,14 +6,11 @@ Workloads are rolled out and scaled, Jobs come and go, large pods wait, and node
 import random
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.draining import node_emptying
-from reactive_desched.draining.emptying import plan_emptying
 from reactive_desched.model.consolidation import EMPTY
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE
@@ -33,6 +30,7 @@ from tests.flow.test_no_loops import (
 from tests.flow.test_sets_beside_others import WithSets, consolidate, fill, keep_free, make_room
 from tests.support.descheduled import DescheduledCluster
 from tests.support.nominating import NominatingCluster
+from tests.support.quick_plans import seek_plans_briefly
 from tests.support.sim_world import SimulatedCluster, pod_template
 from tests.support.tainting import TaintedCluster
 
@@ -41,8 +39,6 @@ DEPLOYMENTS = ("api", "ui")
 CHANGES = 16
 APART_S = (10, 30, 60, 150, 300)
 HOUR_S = 3600.0
-LOOKS = 400
-"""Of a plan that may take ten thousand: which nodes it finds does not matter here."""
 
 
 class EverythingHappens(Churn):
@@ -191,8 +187,7 @@ def test_between_two_changes_no_pod_moves_twice_and_all_come_to_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In quiet hours a pod moves so often at most; `policy check` warns of the last of these."""
-    plan = partial(plan_emptying, looks=LOOKS)
-    monkeypatch.setattr(node_emptying, "plan_emptying", plan)
+    seek_plans_briefly(monkeypatch)
     world, rng = SimulatedCluster(scoring=scoring, chance=1), random.Random(1)
     churn = EverythingHappens(world, rng, constraint)
     cluster = Guarded(world.advance(120), [make() for make in makers])

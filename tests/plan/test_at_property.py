@@ -36,6 +36,7 @@ from reactive_desched.text.times import format_timestamp
 from reactive_desched.why.offline import explain
 from tests.safety.story import SET_ACTIONS, STEADY, play_story
 from tests.safety.world import World
+from tests.support.quick_plans import seek_plans_briefly
 from tests.support.recorded_cluster import holding
 from tests.support.sim_world import workload
 
@@ -160,8 +161,11 @@ def make_pods(world: World, name: str, count: int, cpu: str) -> None:
     world.store.create("deployments", {"metadata": metadata, "spec": spec})
 
 
-def test_so_is_one_at_which_room_is_made_for_a_pod(tmp_path: Path) -> None:
+def test_so_is_one_at_which_room_is_made_for_a_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each node has a pod that takes most of what is left there, and then a large one waits."""
+    seek_plans_briefly(monkeypatch)
     asked: list[Asked] = []
     steps = count()
 

@@ -1,4 +1,8 @@
-"""A story that a controller recorded is decided the same again, and not by another program."""
+"""A story that a controller recorded is decided the same again, and not by another program.
+
+`python -m tests.safety` has every story of its seeds decided again, restarts and crashes included:
+here is what it does not play.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -31,7 +35,7 @@ from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, repla
 from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
-from tests.safety.story import ACTIONS, STEADY, UNBROKEN, play_story
+from tests.safety.story import ACTIONS, UNBROKEN, play_story
 from tests.safety.world import World
 
 ENABLED = "enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]"
@@ -46,11 +50,6 @@ def expect_the_same(report: ReplayReport) -> None:
     assert report.equal > 3
     assert report.differences == ()
     assert (report.not_compared, report.damages) == ((), ())
-
-
-@pytest.mark.parametrize("seed", range(2, 8))  # 0 and 1 are played below
-def test_a_story_is_decided_the_same_again(seed: int, tmp_path: Path) -> None:
-    expect_the_same(play(seed, tmp_path))
 
 
 def shuffled(items: Iterable[Item], rng: Random) -> Iterator[Item]:
@@ -79,24 +78,6 @@ def test_the_order_of_the_objects_in_a_picture_decides_nothing(seed: int, tmp_pa
 
         assert report.differences == ()
         assert report.equal == whole.equal > 3
-
-
-def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
-    tmp_path: Path,
-) -> None:
-    equal, different, lives = 0, 0, 0
-    for seed in range(100, 106):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        play_story(Random(seed), folder, steps=25, records=True, actions=STEADY)
-        report = replayed(folder)
-        equal += report.equal
-        different += len(report.differences)
-        lives += len(report.lives)
-
-    assert lives > 12
-    assert equal > 200
-    assert different == 0
 
 
 def test_what_persons_ask_for_is_evaluated_again(

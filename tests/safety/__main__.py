@@ -6,6 +6,7 @@ of the program off and plays until the referee finds it.
 """
 
 import argparse
+import gc
 import sys
 import time
 import traceback
@@ -51,6 +52,12 @@ def play(seed: int, steps: int, starves_s: float = 0.0) -> Played:
     error = "" if is_same else "\n".join(report_lines(report))
     evictions = len(world.referee.evictions)
     return Played(seed, evictions, report.equal, report.not_compared, error)
+
+
+def keep_modules_from_collector() -> None:
+    """Keep what is loaded from the garbage collector, as in tests: it takes a twentieth."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def replayed(folder: Path) -> ReplayReport:
@@ -111,7 +118,7 @@ def main() -> int:
         names = list(MUTATIONS) if arguments.mutation == ALL else [arguments.mutation]
         return play_mutations(names, seeds, arguments.steps)
     began, evictions, equal, left_out, failed = time.monotonic(), 0, 0, 0, []
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(initializer=keep_modules_from_collector) as pool:
         for story in pool.map(play, seeds, repeat(arguments.steps), repeat(arguments.starves)):
             evictions += story.evictions
             equal += story.replayed

@@ -36,7 +36,7 @@ from tests.safety.world import World
 
 DEEP = pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
 SEEDS = 2
-"""CI plays 200 in `make simulate`, these among them; `test_order_of_followers` plays 2 and 5."""
+"""CI plays 60 in `make simulate`, these among them; `test_order_of_followers` plays 2 and 5."""
 
 
 @pytest.fixture(scope="module")
