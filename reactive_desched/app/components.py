@@ -20,12 +20,14 @@ from reactive_desched.app.input_notes import InputNotes, NotedConfigurable, Note
 from reactive_desched.app.node_drains import Draining, NodeWrites
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.rooms import Rooms
+from reactive_desched.app.scheduler_config_maps import SchedulerConfigMaps
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.config_maps import read_key
 from reactive_desched.kube.client.deletion_costs import write_deletion_cost
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
@@ -60,6 +62,7 @@ class Components(Struct, frozen=True):
     usage: UsagePolling
     health_checks: HealthChecks
     calendars: CalendarPolling
+    scheduler_config_maps: SchedulerConfigMaps | None
     migration: "MigrationRunner | None"
     draining: Draining
     consolidation: Consolidation
@@ -112,6 +115,7 @@ async def build_components(
         usage,
         checks,
         calendars,
+        _build_scheduler_config_maps(deps, session, health),
         migration,
         draining,
         consolidation,
@@ -213,6 +217,18 @@ def _build_calendars(
     calendars = CalendarPolling(active, noted, SystemClock(), deps.log, read_calendar)
     health.add_info_check("calendars", calendars.check)
     return calendars
+
+
+def _build_scheduler_config_maps(
+    deps: Dependencies, session: Session, health: Health
+) -> SchedulerConfigMaps | None:
+    """Build what reads the ConfigMaps of schedulers, where files are read again at all."""
+    if deps.reload is None:
+        return None
+    read = partial(read_key, session)
+    found = SchedulerConfigMaps(deps.reload.files, read, SystemClock(), deps.log)
+    health.add_info_check("scheduler-config", found.check)
+    return found
 
 
 def _build_migration(

@@ -25,7 +25,9 @@ from reactive_desched.journal.event_builder import policy_file_payload
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.scheduler_texts import SchedulerTexts
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.scheduler import ConfigMapKey
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 from reactive_desched.primitives.hung_calls import place_of
@@ -66,8 +68,9 @@ class PolicySource(Protocol):
 
 
 def policy_files(configuration: Configuration) -> tuple[PolicyFile, ...]:
-    """Return the files of a configuration as records hold them."""
-    return tuple(map(_policy_file, configuration.sources))
+    """Return the files of a configuration as records hold them, and what settings name."""
+    texts = configuration.scheduler_texts.values()
+    return tuple(map(_policy_file, (*configuration.sources, *texts)))
 
 
 def _policy_file(source: SourceText) -> PolicyFile:
@@ -77,29 +80,61 @@ def _policy_file(source: SourceText) -> PolicyFile:
         source.sha256,
         raw.decode(errors="replace"),
         size=len(raw),
-        path=os.path.abspath(source.name),  # noqa: PTH100 -- a name, not always of a file
+        path="" if source.is_of_api else os.path.abspath(source.name),  # noqa: PTH100 -- a name, not always of a file
     )
 
 
 class ConfigFiles:
     """Reads files in a thread, so that a slow disk or a long text does not hold the event loop.
 
-    A thread that hangs with its disk is left behind at the end.
+    A thread that hangs with its disk is left behind at the end. Files that settings name are
+    followed as the others are, and what others `put` of the ConfigMaps that they name.
     """
 
-    def __init__(self, paths: tuple[str, ...], read: Callable[[], Configuration]) -> None:
+    def __init__(
+        self, paths: tuple[str, ...], read: Callable[[SchedulerTexts], Configuration]
+    ) -> None:
         self._paths = paths
         self._read = read
         self._thread = 0
+        self._named: tuple[str, ...] = ()
+        self._config_maps: dict[ConfigMapKey, str] = {}
+        self.wanted: tuple[ConfigMapKey, ...] = ()
+
+    def read_at_start(self) -> tuple[Configuration, Fingerprint]:
+        """Read policy and settings, and say what was read; blocks. Raises ConfigError."""
+        before = fingerprint(self._paths)
+        found = self._read_now()
+        by_name = {each.name: each.sha256 for each in found.scheduler_texts.values()}
+        return found, (*before, *(by_name.get(name, "") for name in self._named))
+
+    def put(self, key: ConfigMapKey, text: str) -> None:
+        """Take what a ConfigMap says now, one of those that are wanted."""
+        self._config_maps = {
+            **{each: self._config_maps[each] for each in self.wanted if each in self._config_maps},
+            key: text,
+        }
 
     async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold now."""
-        compute = partial(fingerprint, self._paths)
-        return await anyio.to_thread.run_sync(compute, abandon_on_cancel=True)
+        compute = partial(fingerprint, (*self._paths, *self._named))
+        found = await anyio.to_thread.run_sync(compute, abandon_on_cancel=True)
+        texts = sorted((str(key), text.encode()) for key, text in self._config_maps.items())
+        return (*found, *(f"{key}: {hashlib.sha256(raw).hexdigest()}" for key, raw in texts))
 
     async def read(self) -> Configuration:
         """Read policy and settings; raises ConfigError for errors in them."""
         return await anyio.to_thread.run_sync(self._read_in_thread, abandon_on_cancel=True)
+
+    def _read_now(self) -> Configuration:
+        texts, before = SchedulerTexts(self._config_maps), self.wanted
+        try:
+            found = self._read(texts)
+            before = ()
+            return found
+        finally:
+            self._named = tuple(dict.fromkeys(texts.files))
+            self.wanted = tuple(dict.fromkeys((*texts.config_maps, *before)))
 
     def place(self) -> str:
         """Name the function in which the thread is that read last, and its file."""
@@ -108,7 +143,7 @@ class ConfigFiles:
 
     def _read_in_thread(self) -> Configuration:
         self._thread = threading.get_ident()
-        return self._read()
+        return self._read_now()
 
 
 class ActiveConfig:

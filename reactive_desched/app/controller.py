@@ -348,6 +348,9 @@ def _start_tasks(
         noted = NotedConfigurable(controller, parts.notes, dry_run=deps.dry_run)
         reloader = ConfigReloader(files, initial, parts.active, noted, recorder, log)
         tasks.start_soon(reloader.run)
+    # ConfigMaps of schedulers -> files
+    if parts.scheduler_config_maps is not None:
+        tasks.start_soon(parts.scheduler_config_maps.run)
     # state -> log
     tasks.start_soon(log_states, pipeline, log)
     # what was synced, limits, findings -> log

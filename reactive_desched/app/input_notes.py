@@ -27,6 +27,7 @@ from reactive_desched.model.outcomes import (
     RequestTime,
 )
 from reactive_desched.policy.configuration import Configuration, calendar_flags
+from reactive_desched.policy.scheduler_texts import with_texts
 from reactive_desched.recording.items import (
     NO_TIME,
     ConfigurationInForce,
@@ -271,10 +272,7 @@ class NotedConfigurable:
 
 def in_force(at: Instant, configuration: Configuration, *, dry_run: bool) -> ConfigurationInForce:
     """Return a configuration as a recording has it."""
-    texts = [
-        each.text if isinstance(each.text, str) else each.text.decode(errors="replace")
-        for each in configuration.sources
-    ]
+    texts = [with_texts(each, configuration.scheduler_texts) for each in configuration.sources]
     policy = configuration.policy
     flags = {"nodeSelector": str(policy.node_selector) if policy.node_selector.requirements else ""}
     if dry_run:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reactive_desched.api.event import MODE_DRY_RUN, MODE_LIVE
-from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
+from reactive_desched.app.config_reload import ConfigFiles, Fingerprint
 from reactive_desched.app.otel_environment import OtelEnvironment, read_otel_environment
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.errors import ConfigError
@@ -21,6 +21,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
+from reactive_desched.policy.scheduler_texts import SchedulerTexts
 from reactive_desched.policy.settings.server import UNENCRYPTED_HINT
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
@@ -112,8 +113,9 @@ def load_dependencies(options: Options) -> Dependencies:
     paths = (options.policy, *([options.settings] if options.settings else []))
     environment = read_otel_environment(os.environ)
     prepare = partial(_load_config, options, paths, environment)
-    reload = ReloadConfig(ConfigFiles(paths, prepare), fingerprint(paths))
-    configuration = prepare()
+    files = ConfigFiles(paths, prepare)
+    configuration, initial = files.read_at_start()
+    reload = ReloadConfig(files, initial)
     logging = configuration.settings.logging
     style = options.log_format or logging.format
     level = options.log_level or logging.level
@@ -131,10 +133,14 @@ def load_dependencies(options: Options) -> Dependencies:
 
 
 def _load_config(
-    options: Options, paths: tuple[str, ...], environment: OtelEnvironment
+    options: Options,
+    paths: tuple[str, ...],
+    environment: OtelEnvironment,
+    schedulers: SchedulerTexts,
 ) -> Configuration:
     """Read and check files and flags; the same at the start and at every reload."""
-    read = load_runnable(paths, plugin_registry(), lenient=options.lenient)
+    registry = plugin_registry()
+    read = load_runnable(paths, registry, lenient=options.lenient, schedulers=schedulers)
     return environment.apply_to(options.overrides.apply_to(read))
 
 

@@ -16,6 +16,7 @@ from types import FrameType
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from reactive_desched.app.cluster import identify_within
 from reactive_desched.app.config_reload import ActiveConfig
@@ -29,7 +30,7 @@ from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.app.sweep_pause import SweepPause
-from reactive_desched.app.telemetry import open_telemetry
+from reactive_desched.app.telemetry import Telemetry, open_telemetry
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.controller.observing import modes_of, with_modes
@@ -51,6 +52,7 @@ from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
+from reactive_desched.kube.client.config_maps import read_keys
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.patience import Patience
@@ -134,9 +136,32 @@ def run(options: Options) -> int:
 async def _until_done(deps: Dependencies) -> int:
     log, stop = logs.logger("sweep"), _StopSignal()
     log_identity(deps.configuration, log, dry_run=deps.dry_run)
+    async with open_telemetry(deps) as telemetry, open_api_session(deps) as session:
+        deps = await _with_config_maps(deps, session)
+        return await _sweep_all(deps, telemetry, session, log, stop)
+
+
+async def _with_config_maps(deps: Dependencies, session: Session) -> Dependencies:
+    """Return the configuration with what ConfigMaps say of schedulers, where it names some.
+
+    Raises ConfigError where one cannot be read, or what it says is refused.
+    """
+    if deps.reload is None or not deps.reload.files.wanted:
+        return deps
+    files = deps.reload.files
+    for key, text in (await read_keys(session, files.wanted)).items():
+        files.put(key, text)
+    return replace(deps, configuration=await files.read())
+
+
+async def _sweep_all(
+    deps: Dependencies,
+    telemetry: Telemetry,
+    session: Session,
+    log: DebugLogger,
+    stop: "_StopSignal",
+) -> int:
     async with (
-        open_telemetry(deps) as telemetry,
-        open_api_session(deps) as session,
         _serve_health(deps, session, log),
         run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
         _recording(deps, session, events, log) as recording,

@@ -127,7 +127,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 def _read(file: str) -> "SourceText":
     """Read a file or standard input; raises PolicyErrors."""
     from reactive_desched.policy.documents import SourceText
-    from reactive_desched.policy.load import read_source
+    from reactive_desched.policy.source_files import read_source
     from reactive_desched.policy.yaml.diagnostics import DiagnosticList
     from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 

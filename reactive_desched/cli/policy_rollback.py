@@ -135,10 +135,16 @@ def _steps(
             )
             for each in texts
         ]
+    texts = [each for each in texts if not _is_of_api(each.file, in_use.get(each.file.name))]
     paths = {each.file.name: _path_in_use(each, in_use.get(each.file.name)) for each in texts}
     if mounted := [path for path in paths.values() if _is_mounted(path)]:
         raise ConfigError(_kubectl(record, mounted[0], [PurePath(name).name for name in paths]))
     return [_Step(each, paths[each.file.name], in_use.get(each.file.name)) for each in texts]
+
+
+def _is_of_api(file: "PolicyFile", in_use: "PolicyFile | None") -> bool:
+    """Say whether a text is what a ConfigMap says now as well, and no file."""
+    return not file.path and in_use is not None and in_use.sha256 == file.sha256
 
 
 def _path_in_use(text: "FileText", in_use: "PolicyFile | None") -> Path:

@@ -36,7 +36,6 @@ from reactive_desched.model.scheduler_profile import (
     NODE_VOLUME_LIMITS,
     POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
-    UNKNOWN_SCHEDULER,
     VOLUME_RESTRICTIONS,
     SchedulerProfiles,
 )
@@ -101,6 +100,12 @@ class NodeFilters:
         self.devices = DeviceFilter(nodes, view, profiles)
         self.pod_affinity = PodAffinityFilter(nodes, view)
         self.topology_spread = TopologySpreadFilter(nodes, view, profiles)
+
+    def reconfigure(self, profiles: SchedulerProfiles) -> None:
+        """Go by other profiles."""
+        self.profiles = profiles
+        self.devices = DeviceFilter(self._nodes, self._view, profiles)
+        self.topology_spread = TopologySpreadFilter(self._nodes, self._view, profiles)
 
     def sync(self, limit: int | None = None) -> list[NodeUpdate]:
         """Follow the nodes that changed, at most `limit` of them; return those."""
@@ -183,8 +188,8 @@ class NodeFilters:
 
     def static_rejection(self, spec: PodSpec, node: Node) -> FitReason | None:
         """Return why one node rejects such a pod whatever pods run there; None if it does not."""
-        if self.profiles.holds(spec):
-            return UNKNOWN_SCHEDULER.about(spec.scheduler_name)
+        if (unknown := self.profiles.holds(spec)) is not None:
+            return unknown
         profile = self.profiles.of(spec)
         if (found := profile.statically_unfit(spec, node)) is not None:
             return found
@@ -243,8 +248,8 @@ class NodeFilters:
     def _static_rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         nodes, spec, profile = self._nodes, pod.spec, self.profiles.of(pod.spec)
         filters = profile.filters
-        if self.profiles.holds(spec):
-            yield UNKNOWN_SCHEDULER.about(spec.scheduler_name), nodes.existing
+        if (unknown := self.profiles.holds(spec)) is not None:
+            yield unknown, nodes.existing
         if nodes.emptied:
             yield NODE_BEING_EMPTIED, nodes.emptied
         if (

@@ -408,8 +408,16 @@ class SchedulerNodeFit(EvictionParticipant):
         """Say whether changed nodes are left to be checked for unschedulable groups."""
         return self._unschedulable.has_unchecked
 
-    def clear_unschedulable(self) -> None:
-        """Forget the unschedulable groups; reservations stay."""
+    def reconfigure(self, profiles: SchedulerProfiles) -> None:
+        """Go by other profiles, and forget the unschedulable groups; reservations stay.
+
+        Whether devices are sought stays as it was at the start: their kinds are read from then on.
+        """
+        now = self.scheduler_profiles
+        profiles = replace(profiles, watches_devices=now.watches_devices)
+        if profiles != now:
+            self._filters.reconfigure(profiles)
+            self._scores = self._last_match = None
         self._unschedulable.clear()
 
     # --- inside ---

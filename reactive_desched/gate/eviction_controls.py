@@ -326,7 +326,7 @@ class EvictionControls:
         if self._beside is None:
             sick = config.sick_conditions
             self.brakes.reconfigure(config.controller.brakes, sick, now)
-        self.node_fit.clear_unschedulable()
+        self.node_fit.reconfigure(config.controller_schedulers)
         self.moves.reconfigure(config)
         self._moving_limits.reconfigure(config.controller.moves)
         self.move_sets.reconfigure(config.controller.moves)

@@ -1,13 +1,15 @@
 """Node selectors and node affinity, as component-helpers' nodeaffinity reads them."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, Requirement
 
-_FIELD = "metadata.name"
+NAME_FIELD: Final = "metadata.name"
+"""The only field of a node that a term can be about."""
 
 
 class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
@@ -29,14 +31,16 @@ class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
             if not part.matches(labels):
                 return False
         return not self.match_fields or all(
-            part.matches({_FIELD: name}) for part in self.match_fields
+            part.matches({NAME_FIELD: name}) for part in self.match_fields
         )
 
     def _validate(self) -> bool:
         return bool(self.match_expressions or self.match_fields) and (
             all(part.validation_error() is None for part in self.match_expressions)
             and all(
-                part.key == _FIELD and part.operator in ("In", "NotIn") and len(part.values) == 1
+                part.key == NAME_FIELD
+                and part.operator in ("In", "NotIn")
+                and len(part.values) == 1
                 for part in self.match_fields
             )
         )

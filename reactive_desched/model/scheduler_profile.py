@@ -67,6 +67,11 @@ UNKNOWN_SCHEDULER: Final = FitReason(
 )
 """A reason of ours: nothing says what the pod's scheduler makes of any node."""
 
+UNREAD_CONFIGURATION: Final = FitReason(
+    "UnreadConfiguration", "node(s) were not judged: {} has not been read"
+)
+"""A reason of ours: what has not been read may have the profile of the pod's scheduler."""
+
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
@@ -138,12 +143,14 @@ class SchedulerProfiles(Struct, frozen=True):
     """The profiles by scheduler name.
 
     The pods of any other scheduler are judged as the default plugins do, unless it `holds_unknown`:
-    then no node fits them. Unless it `watches_devices`, DynamicResources rejects no node.
+    then no node fits them. So it is as long as some configuration is `unread`, which names it.
+    Unless it `watches_devices`, DynamicResources rejects no node.
     """
 
     by_name: Mapping[str, SchedulerProfile] = {}
     holds_unknown: bool = False
     watches_devices: bool = False
+    unread: str = ""
 
     def of(self, spec: PodSpec) -> SchedulerProfile:
         """Return the profile by which a pod is judged."""
@@ -153,12 +160,14 @@ class SchedulerProfiles(Struct, frozen=True):
         """Say whether nodes are judged by the claims of such a pod, if it has any."""
         return self.watches_devices and DYNAMIC_RESOURCES in self.of(spec).filters
 
-    def holds(self, spec: PodSpec) -> bool:
-        """Say whether nothing is known of the scheduler of a pod, so that no node fits it."""
-        if not self.holds_unknown:
-            return False
-        known = self.by_name or (DEFAULT_SCHEDULER,)
-        return spec.scheduler_name not in known
+    def holds(self, spec: PodSpec) -> FitReason | None:
+        """Say why no node fits a pod because nothing is known of its scheduler; None: it is."""
+        name = spec.scheduler_name
+        if self.unread:
+            return None if name in self.by_name else UNREAD_CONFIGURATION.about(self.unread)
+        if not self.holds_unknown or name in (self.by_name or (DEFAULT_SCHEDULER,)):
+            return None
+        return UNKNOWN_SCHEDULER.about(name)
 
     def scores_of(self, scheduler: str) -> ScoreRules | None:
         """Return the scores by which a scheduler chooses a node; None: not known, or no profile."""
@@ -172,6 +181,8 @@ class SchedulerProfiles(Struct, frozen=True):
         """
         if (found := self.by_name.get(spec.scheduler_name)) is not None:
             return ", ".join(found.unknown_scores)
+        if self.unread:
+            return f"{self.unread} has not been read"
         is_default = spec.scheduler_name == DEFAULT_SCHEDULER
         return "" if is_default else f"scheduler {spec.scheduler_name} has no profile"
 

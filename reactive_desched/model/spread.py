@@ -30,6 +30,7 @@ DEFAULT_SPREAD: Final = {HOSTNAME_LABEL: 3, ZONE_LABEL: 5}
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"
 HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
 
 
 def hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:

@@ -39,6 +39,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable, load_what_if
 from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.scheduler_texts import SchedulerTexts
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import parse_flag_moment
 from reactive_desched.state.resources import (
@@ -310,10 +311,26 @@ def _configuration(options: PlanOptions, recorded: "RecordedMoment | None" = Non
         from reactive_desched.plan.recorded_moment import configuration_of
 
         return configuration_of(recorded, plugin_registry())
-    registry, lenient = plugin_registry(), options.lenient
+    texts = SchedulerTexts()
+    configuration = _read_configuration(options, texts)
+    if not texts.config_maps or options.files or recorded is not None:
+        return configuration
+    import anyio
+
+    from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+    from reactive_desched.plan.live_snapshot import read_config_maps
+
+    kube = KubeConfigOptions(options.kubeconfig, options.context)
+    read = anyio.run(read_config_maps, kube, configuration, texts.config_maps)
+    return _read_configuration(options, SchedulerTexts(read))
+
+
+def _read_configuration(options: PlanOptions, texts: SchedulerTexts) -> Configuration:
+    registry, lenient, policy = plugin_registry(), options.lenient, options.policy
+    assert policy is not None, "without a policy a recorded one is meant"
     if options.settings is None:
-        return load_runnable([options.policy], registry, lenient=lenient)
-    return load_what_if(options.policy, options.settings, registry, lenient=lenient)
+        return load_runnable([policy], registry, lenient=lenient, schedulers=texts)
+    return load_what_if(policy, options.settings, registry, lenient=lenient, schedulers=texts)
 
 
 def selected_profiles(policy: Policy, options: PlanOptions) -> Policy:
@@ -454,6 +471,8 @@ def input_warnings(
     """Print warnings about the policy and the snapshot."""
     yield from map(str, configuration.warnings)
     yield from loaded.calendar_problems
+    if unread := configuration.scheduler_profiles.unread:
+        yield f"{unread} was not read: no node fits the pods of schedulers that have no profile"
     snapshot = loaded.snapshot
     for each in snapshot.unreadable:
         yield f"{each.kind} {each.name} cannot be read and was left out: {each.message}"

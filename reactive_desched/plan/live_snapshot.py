@@ -9,6 +9,7 @@ from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavaila
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.config import limits_of, rate_of
+from reactive_desched.kube.client.config_maps import read_keys
 from reactive_desched.kube.client.patience import Patience
 from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
@@ -19,10 +20,11 @@ from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.settings.scheduler import ConfigMapKey
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import GANG_RESOURCES, WATCHED_KINDS
 
-__all__ = ["list_snapshot", "read_live_snapshot"]
+__all__ = ["list_snapshot", "read_config_maps", "read_live_snapshot"]
 
 AnyCodec = Codec[Any]  # every resource has its own records
 
@@ -57,6 +59,17 @@ async def read_live_snapshot(
             snapshot, configuration, session, SystemClock(), show_nodes=show_nodes
         )
         return measured, session.server
+
+
+async def read_config_maps(
+    kube: KubeConfigOptions, configuration: Configuration, keys: Iterable[ConfigMapKey]
+) -> Mapping[ConfigMapKey, str]:
+    """Read what settings name; raises ConfigError where one cannot be read."""
+    client = configuration.settings.client
+    async with open_session(
+        kube, limits=limits_of(client), rate_limit=rate_of(client), cluster=ClusterGuard()
+    ) as session:
+        return await read_keys(session, keys)
 
 
 async def list_snapshot(

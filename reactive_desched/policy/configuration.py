@@ -55,7 +55,8 @@ class Configuration(Struct, frozen=True):
     Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
     the files, None where they have none: commands that need no settings do not build their models.
     `obstacles` keep a valid policy from running: `load.load_runnable` refuses it. `sources` are the
-    files' texts. `calendars` has what was read last of the calendars of `budgets.schedules`.
+    files' texts. `calendars` has what was read last of the calendars of `budgets.schedules`,
+    `scheduler_texts` the configurations of schedulers that the settings name, by their item.
     """
 
     policy: Policy
@@ -64,6 +65,7 @@ class Configuration(Struct, frozen=True):
     obstacles: tuple[Diagnostic, ...] = ()
     sources: tuple["SourceText", ...] = ()
     calendars: Calendars = {}
+    scheduler_texts: Mapping[int, "SourceText"] = {}
 
     @property
     def settings(self) -> "ReactiveSettings":

@@ -52,7 +52,7 @@ def _sha256(raw: bytes) -> str:
 
 
 class SourceText(Struct, frozen=True):
-    """A text and what to call it in messages.
+    """A text and what to call it in messages: its file, unless it `is_of_api`.
 
     With `only` its documents of one kind are read, DeschedulerPolicy or ReactiveSettings.
     """
@@ -60,6 +60,7 @@ class SourceText(Struct, frozen=True):
     text: str | bytes
     name: str
     only: str = ""
+    is_of_api: bool = False
 
     @property
     def sha256(self) -> str:
@@ -149,7 +150,7 @@ class DocumentSet:
         is_strict = is_settings(location.root) or is_koordinators(location.root)
         for warning in _octal_numbers(location):
             self._diagnostics.warn(warning)
-        for problem in _report_duplicate_keys(location, is_strict=is_strict):
+        for problem in duplicate_keys(location, is_strict=is_strict):
             self._diagnostics.add(problem)
         if self._diagnostics.lenient and not is_strict:
             location = SourceLocation(location.source, without_duplicate_keys(location.root))
@@ -221,7 +222,7 @@ def _octal_numbers(location: SourceLocation) -> Iterator[Diagnostic]:
                     )
 
 
-def _report_duplicate_keys(location: SourceLocation, *, is_strict: bool) -> Iterator[Diagnostic]:
+def duplicate_keys(location: SourceLocation, *, is_strict: bool) -> Iterator[Diagnostic]:
     """Report each key that is written twice in one mapping; upstream lets a policy do that."""
     for path, table in walk_mappings(location.root):
         seen: dict[str, MappingEntry] = {}

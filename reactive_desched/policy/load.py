@@ -1,9 +1,5 @@
 """Reads files: one policy and its settings, or every error in them."""
 
-import errno
-import os
-import select
-import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,20 +20,17 @@ from reactive_desched.policy.references import (
     unknown_profiles,
 )
 from reactive_desched.policy.registry import EVICT, Registry, with_evictor
+from reactive_desched.policy.scheduler_texts import SchedulerTexts
+from reactive_desched.policy.source_files import read_source
 from reactive_desched.policy.yaml.diagnostics import (
     Diagnostic,
     DiagnosticDeduplicator,
     DiagnosticList,
     PolicyErrors,
 )
-from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
-from reactive_desched.primitives.shortage import lacking
 
 if TYPE_CHECKING:
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
-
-PIPE_TIMEOUT_S: Final = 10.0
-"""How long to wait for another process to write a policy to a named pipe, in seconds."""
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
@@ -59,16 +52,21 @@ class PolicyCheckResult(Struct, frozen=True):
 
 
 def load_files(
-    paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
+    paths: Iterable[Path | str],
+    registry: Registry,
+    *,
+    lenient: bool = False,
+    schedulers: SchedulerTexts | None = None,
 ) -> Configuration:
     """Read files that hold, in any order, one policy and at most one set of settings.
 
     A lenient reading takes every policy that upstream takes, and warns of what upstream does not
-    read. Raises PolicyErrors with everything wrong in all of them, unreadable files included.
+    read. `schedulers` has what settings refer to. Raises PolicyErrors with everything wrong in all
+    of them, unreadable files included.
     """
     diagnostics = DiagnosticList(lenient=lenient)
     sources = [source for path in paths if (source := read_source(path, diagnostics)) is not None]
-    return _load(sources, registry, diagnostics)
+    return _load(sources, registry, diagnostics, schedulers)
 
 
 def load_sources(
@@ -82,14 +80,23 @@ def load_sources(
 
 
 def load_runnable(
-    paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
+    paths: Iterable[Path | str],
+    registry: Registry,
+    *,
+    lenient: bool = False,
+    schedulers: SchedulerTexts | None = None,
 ) -> Configuration:
     """Read files as `load_files` does; what `run` cannot do raises PolicyErrors too."""
-    return _runnable(load_files(paths, registry, lenient=lenient))
+    return _runnable(load_files(paths, registry, lenient=lenient, schedulers=schedulers))
 
 
 def load_what_if(
-    policy: Path | str, settings: Path | str, registry: Registry, *, lenient: bool = False
+    policy: Path | str,
+    settings: Path | str,
+    registry: Registry,
+    *,
+    lenient: bool = False,
+    schedulers: SchedulerTexts | None = None,
 ) -> Configuration:
     """Read a policy as `load_runnable`, with these settings in place of those in its file."""
     diagnostics = DiagnosticList(lenient=lenient)
@@ -98,7 +105,7 @@ def load_what_if(
         sources.append(replace(source, only=POLICY_KIND))
     if (source := read_source(settings, diagnostics)) is not None:
         sources.append(source)
-    return _runnable(_load(sources, registry, diagnostics))
+    return _runnable(_load(sources, registry, diagnostics, schedulers))
 
 
 def _runnable(configuration: Configuration) -> Configuration:
@@ -142,83 +149,41 @@ def check_source(
     )
 
 
-def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
-    """Read one file, at most one byte more than is allowed; add an error if it cannot be read.
-
-    Raises OSError where this process lacks what it takes to read it.
-    """
-    try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-                _wait_for_writer(file.fileno())
-            return SourceText(file.read(MAX_TEXT_BYTES + 1), str(path))
-    except (OSError, ValueError) as error:
-        if lacking(error):
-            raise
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        diagnostics.add(
-            Diagnostic(
-                str(path),
-                0,
-                0,
-                "",
-                f"cannot be read: {reason}",
-                _unreadable_hint(error),
-                rule=Rule.UNREADABLE_FILE,
-            )
-        )
-        return None
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting: a named pipe would wait for another process to write to it."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _wait_for_writer(pipe: int) -> None:
-    """Wait until a pipe has something to read; raises TimeoutError when nothing comes."""
-    if not select.select([pipe], [], [], PIPE_TIMEOUT_S)[0]:
-        message = f"nothing was written to this pipe within {PIPE_TIMEOUT_S:g} s"
-        raise TimeoutError(errno.ETIMEDOUT, message)
-    os.set_blocking(pipe, True)
-
-
-def _unreadable_hint(error: Exception) -> str:
-    """Say what to do about a file that cannot be read."""
-    match error:
-        case FileNotFoundError():
-            return "check the path"
-        case PermissionError():
-            return "let the user this runs as read it"
-        case IsADirectoryError():
-            return "name the file inside"
-        case TimeoutError():
-            return "name a regular file"
-        case _:
-            return "name a readable file"
-
-
 def _load(
-    sources: Sequence[SourceText], registry: Registry, diagnostics: DiagnosticList
+    sources: Sequence[SourceText],
+    registry: Registry,
+    diagnostics: DiagnosticList,
+    schedulers: SchedulerTexts | None = None,
 ) -> Configuration:
     documents = DocumentSet(diagnostics)
     for source in sources:
         documents.add(source)
-    read, settings = _read_both(documents, registry, diagnostics)
+    schedulers = schedulers or SchedulerTexts()
+    read, settings = _read_both(documents, registry, diagnostics, schedulers)
     diagnostics.raise_if_errors()
     if read is None:
         missing = [_missing_policy(sources)]
         raise PolicyErrors(missing, warnings=diagnostics.warnings, texts=diagnostics.texts)
     return Configuration(
-        read.policy, settings, diagnostics.warnings, read.obstacles, sources=tuple(sources)
+        read.policy,
+        settings,
+        diagnostics.warnings,
+        read.obstacles,
+        sources=tuple(sources),
+        scheduler_texts=schedulers.read,
     )
 
 
 def _read_both(
-    documents: DocumentSet, registry: Registry, diagnostics: DiagnosticList
+    documents: DocumentSet,
+    registry: Registry,
+    diagnostics: DiagnosticList,
+    schedulers: SchedulerTexts,
 ) -> tuple[ReadPolicy | None, "ReactiveSettings | None"]:
     """Read the policy and the settings; those in a file of koordinator's count without others."""
     settings = _read_settings(documents.settings, diagnostics, registry)
+    if settings is not None and documents.settings is not None:
+        settings = schedulers.resolve(settings, documents.settings.location, diagnostics)
     read = _read_policy(documents.policy, registry, diagnostics)
     if read is not None and settings is not None and documents.settings is not None:
         beside = settings, documents.settings.location, read.policy
@@ -275,7 +240,7 @@ def _check_documents(
     """Read what is in one text."""
     documents = DocumentSet(diagnostics)
     documents.add(source)
-    read, settings = _read_both(documents, registry, diagnostics)
+    read, settings = _read_both(documents, registry, diagnostics, SchedulerTexts())
     if settings is not None and settings.budgets.schedules and documents.settings is not None:
         from reactive_desched.policy.closed_schedules import closed_schedules
 

@@ -11,6 +11,7 @@ from reactive_desched.app.config_reload import ConfigFiles, fingerprint
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_files
+from reactive_desched.policy.scheduler_texts import SchedulerTexts
 from tests.support.golden import Golden
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
@@ -164,7 +165,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 async def test_files_are_read_in_a_thread(path: Path) -> None:
     threads = []
 
-    def read() -> Configuration:
+    def read(_: SchedulerTexts) -> Configuration:
         threads.append(threading.current_thread())
         return load_files([path], plugin_registry())
 
@@ -178,7 +179,7 @@ async def test_files_are_read_in_a_thread(path: Path) -> None:
 async def test_the_place_where_reading_hangs_is_that_of_its_thread(path: Path) -> None:
     entered, released = threading.Event(), threading.Event()
 
-    def hang_in_a_plugin() -> Configuration:
+    def hang_in_a_plugin(_: SchedulerTexts) -> Configuration:
         entered.set()
         while not released.is_set():
             pass

@@ -11,6 +11,7 @@ from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.node_marks import ReasonRules
+from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
@@ -129,6 +130,10 @@ def drains(_: Controller, configuration: Configuration) -> list[str]:
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
     active = ActiveConfig(configuration)
     return active.configuration.settings.events.kubernetes
+
+
+def schedulers(controller: Controller, _: Configuration) -> SchedulerProfiles:
+    return controller.gates.node_fit.scheduler_profiles
 
 
 def usage(*path: str) -> Effect:
@@ -315,6 +320,12 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
         lambda controller, _: list(controller.gates.brakes.health.checks),
         ["a"],
     ),
+    "scheduler.config": (
+        [{"profiles": [{"schedulerName": "batch"}]}],
+        lambda controller, config: list(schedulers(controller, config).by_name),
+        ["batch"],
+    ),
+    "scheduler.unknownScheduler": ("hold", schedulers, SchedulerProfiles(holds_unknown=True)),
     "events.kubernetes": (False, kubernetes_events, False),
     "events.disruptions.record": ("all", disruptions("record"), "all"),
     "events.disruptions.perSecond": (7, disruptions("per_second"), 7),

@@ -16,7 +16,7 @@ from reactive_desched.model.node_affinity import (
     NodeSelectorTerm,
     PreferredTerm,
 )
-from reactive_desched.model.node_scores import ScoreRules
+from reactive_desched.model.node_scores import MOST_ALLOCATED, Allocation, ScoreRules
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     ZONE_LABEL,
@@ -268,27 +268,33 @@ added_affinities = st.sampled_from(
     [None, NodeSelector((NodeSelectorTerm((Requirement("pool", "In", ("x",)),)),))]
 )
 all_profiles = st.builds(
-    lambda filters, added, held: SchedulerProfiles(
-        {MINE: SchedulerProfile(MINE, filters, added)}, holds_unknown=held
+    lambda filters, added, held, scores: SchedulerProfiles(
+        {MINE: SchedulerProfile(MINE, filters, added, scores=scores)}, holds_unknown=held
     ),
     st.frozensets(
         st.sampled_from([NODE_AFFINITY, NODE_RESOURCES_FIT, NODE_UNSCHEDULABLE, TAINT_TOLERATION])
     ),
     added_affinities,
     st.booleans(),
+    st.sampled_from([ScoreRules(), ScoreRules(Allocation(MOST_ALLOCATED))]),
 )
 
 
-@given(all_profiles, st.lists(nodes | pods, min_size=3, max_size=20))
+@given(all_profiles, st.lists(nodes | pods | all_profiles, min_size=3, max_size=20))
 def test_following_answers_as_looking_anew(
-    profiles: SchedulerProfiles, objects: list[ClusterObject]
+    profiles: SchedulerProfiles, changes: list[ClusterObject | SchedulerProfiles]
 ) -> None:
     state = ClusterState()
     view = ClusterView(state, lambda: 0)
     fit = SchedulerNodeFit(view, lambda: 0, profiles)
     parked: dict[str, Pod] = {}
-    for each in objects:
-        fit.apply_changes(state.upsert(each), 0)
+    for each in changes:
+        if isinstance(each, SchedulerProfiles):
+            profiles = each
+            fit.reconfigure(profiles)
+            parked.clear()
+        else:
+            fit.apply_changes(state.upsert(each), 0)
         anew = SchedulerNodeFit(view, lambda: 0, profiles)
         woken = set()
         for _ in range(4):
@@ -297,6 +303,8 @@ def test_following_answers_as_looking_anew(
             assert placed is not None
             answer = fitting_nodes(fit, placed)
             assert answer == fitting_nodes(anew, placed)
+            asked = placed, EVERYTHING
+            assert fit.explain_other_nodes(*asked) == anew.explain_other_nodes(*asked)
             before = parked.pop(placed.uid, None)
             if before is placed and answer - {placed.node}:
                 assert woken, "a pod that fits a node now was woken"

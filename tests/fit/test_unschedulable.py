@@ -16,6 +16,7 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnGroupCapacity,
@@ -342,11 +343,11 @@ def test_a_search_of_any_node_waits_for_the_pods_own_too(place: Callable[..., An
     assert found.message == f"no node fits the pod: {found.diagnosis}"
 
 
-def test_a_restart_forgets_waiting_pods(place: Callable[..., Any]) -> None:
+def test_a_reload_forgets_waiting_pods(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     here.park(MOVER)
 
-    here.fit.clear_unschedulable()
+    here.fit.reconfigure(DEFAULT_PROFILES)
     here.remove(FULL)
 
     assert here.fit.take_capacity_hints() == ()

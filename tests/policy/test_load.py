@@ -137,14 +137,14 @@ def test_warnings_are_reported_beside_what_is_wrong(registry: Registry, head: st
 def test_a_pipe_is_read_and_one_to_which_nothing_writes_is_an_error(
     registry: Registry, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    monkeypatch.setattr("reactive_desched.policy.load.PIPE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("reactive_desched.policy.source_files.PIPE_TIMEOUT_S", 0.05)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
     (error,) = check_source(pipe, registry).errors
     assert without_codes(error)[-1].endswith(golden())
 
-    monkeypatch.setattr("reactive_desched.policy.load.PIPE_TIMEOUT_S", 30.0)
+    monkeypatch.setattr("reactive_desched.policy.source_files.PIPE_TIMEOUT_S", 30.0)
     writer = Thread(target=pipe.write_text, args=(head,))
     writer.start()
     assert check_source(pipe, registry).errors == ()

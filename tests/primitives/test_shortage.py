@@ -18,7 +18,7 @@ from reactive_desched.kube.auth.exec_plugin import ExecPlugin
 from reactive_desched.kube.auth.kubeconfig_shape import read_kubeconfig
 from reactive_desched.kube.auth.user_credentials import FileCredentials
 from reactive_desched.plan.recorded_moment import journal_beside
-from reactive_desched.policy.load import read_source
+from reactive_desched.policy.source_files import read_source
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.text import YamlText
 from reactive_desched.primitives.client_tls import client_tls_context, load_client_certificate

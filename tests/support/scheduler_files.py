@@ -2,7 +2,19 @@
 
 from typing import Any, Final
 
-__all__ = ["REFUSED", "TAKEN", "Written", "configured", "extender", "named", "spread", "strategy"]
+__all__ = [
+    "REFUSED",
+    "TAKEN",
+    "Written",
+    "added",
+    "configured",
+    "extender",
+    "listed",
+    "named",
+    "required",
+    "spread",
+    "strategy",
+]
 
 Written = dict[str, Any]  # YAML as it is read
 
@@ -25,6 +37,24 @@ def strategy(**written: Any) -> Written:  # any YAML value
 
 def extender(**more: Any) -> Written:  # any YAML value
     return {"extenders": [{"urlPrefix": "http://x", **more}]}
+
+
+def added(**affinity: Any) -> Written:  # any YAML value
+    return configured("NodeAffinity", addedAffinity=affinity)
+
+
+def required(**term: Any) -> Written:  # any YAML value
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+
+
+def preferred(term: Written) -> Written:
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def listed(*constraints: Written) -> Written:
+    return configured(
+        "PodTopologySpread", defaultingType="List", defaultConstraints=list(constraints)
+    )
 
 
 REFUSED: Final[list[tuple[list[Written], Written, tuple[str | int, ...]]]] = [
@@ -180,6 +210,13 @@ REFUSED: Final[list[tuple[list[Written], Written, tuple[str | int, ...]]]] = [
     ),
     ([{}], {"clientConnection": {"burst": -1}}, ("clientConnection", "burst")),
     ([{}], {"leaderElection": "off"}, ("leaderElection",)),
+    ([{}], {"leaderElection": {"leaseDuration": None}}, ("leaderElection", "leaseDuration")),
+    ([{}], extender(httpTimeout=None), ("extenders", 0, "httpTimeout")),
+    (
+        [added(**required(matchFields=[{"key": "spec.other", "operator": "Exists"}]))],
+        {},
+        ("nodeSelectorTerms", 0),
+    ),
     ([{}], {"delayCacheUntilActive": "1"}, ("delayCacheUntilActive",)),
     ([{}], extender(ignorable=1), ("extenders", 0, "ignorable")),
     ([{}], extender(managedResources=[{"name": []}]), ("managedResources", 0, "name")),
@@ -223,4 +260,26 @@ TAKEN: Final[list[Written]] = [
         managedResources=[{"name": "example.com/gpu", "ignoredByScheduler": True}],
     ),
     {"podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 2, "parallelism": 16},
+    {"leaderElection": {"leaderElect": None, "resourceLock": ""}},
+    {"leaderElection": {"leaderElect": False, "leaseDuration": "-1s"}},
+    {"leaderElection": None, "clientConnection": {"qps": None}},
+    {"profiles": [None]},
+    {"profiles": [{"pluginConfig": [{"args": {"any": 1}}]}]},
+    {"profiles": [{"pluginConfig": [None]}]},
+    {"extenders": [{"httpTimeout": "-5s", "managedResources": None}]},
+    {"profiles": [added(requiredDuringSchedulingIgnoredDuringExecution={"nodeSelectorTerms": []})]},
+    {"profiles": [added(requiredDuringSchedulingIgnoredDuringExecution={})]},
+    *(
+        {"profiles": [added(**added_terms)]}
+        for added_terms in (
+            required(matchFields=[{"key": "spec.other", "operator": "NotIn", "values": ["a"]}]),
+            preferred({"weight": 3}),
+            preferred({"weight": 3, "preference": None}),
+            preferred({"preference": {"matchExpressions": [{"key": "a b", "operator": "In"}]}}),
+        )
+    ),
+    {"profiles": [listed(spread("zone", nodeAffinityPolicy="honor", nodeTaintsPolicy="Other"))]},
+    {"profiles": [strategy(type="LeastAllocated", resources=[{"name": ""}, {"weight": 2}])]},
+    {"profiles": [configured("NodeResourcesBalancedAllocation", resources=[{"name": ""}])]},
+    {"profiles": [configured("InterPodAffinity", hardPodAffinityWeight=None)]},
 ]

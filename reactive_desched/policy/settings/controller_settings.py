@@ -225,7 +225,7 @@ class ControllerSettings(Section):
         "the SIG descheduler does, `scheduler` by the kube-scheduler's filters, counting "
         "reservations. A controller that keeps running always does the latter.",
     )
-    scheduler: Annotated[SchedulerSettings, NEEDS_RESTART] = Field(
+    scheduler: SchedulerSettings = Field(
         default=SchedulerSettings.model_construct(),
         description="The configurations of the schedulers that place the cluster's pods, for node "
         "fit.",

@@ -49,6 +49,7 @@ from reactive_desched.policy.settings.scheduler_checks import (
     LeaderElectionConfig,
     Percentage,
     TypedArgs,
+    as_go_reads,
     extender_errors,
     model_errors,
     repeated,
@@ -76,7 +77,7 @@ A = TypeVar("A", bound=BaseModel)
 class SchedulerPluginConfig(Section):
     """The arguments of one plugin of a profile."""
 
-    name: str = Field(description="The plugin.")
+    name: str = Field(default="", description="The plugin.")
     args: Mapping[str, object] = Field(
         default={},
         description="Its arguments; those of the kube-scheduler's own plugins are read strictly.",
@@ -108,7 +109,7 @@ class SchedulerProfileSettings(Section):
     plugins: SchedulerPlugins = Field(
         default=SchedulerPlugins.model_construct(), description="Plugins switched on and off."
     )
-    plugin_config: tuple[SchedulerPluginConfig, ...] = Field(
+    plugin_config: tuple[SchedulerPluginConfig | None, ...] = Field(
         default=(), description="Arguments of the plugins."
     )
 
@@ -141,6 +142,11 @@ class SchedulerProfileSettings(Section):
             self._hard_constraints(),
             unknown,
         )
+
+    @property
+    def _configs(self) -> Iterator[SchedulerPluginConfig]:
+        """The arguments of plugins; Go reads a null as an empty item."""
+        return (each or SchedulerPluginConfig.model_construct() for each in self.plugin_config)
 
     def _hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
         return self._spread_args().hard_constraints
@@ -191,8 +197,8 @@ class SchedulerProfileSettings(Section):
             yield f"plugins {', '.join(foreign)}"
 
     def _args(self, model: type[A], name: str) -> A:
-        written = next((each.args for each in self.plugin_config if each.name == name), {})
-        return model.model_validate(written)
+        written = next((each.args for each in self._configs if each.name == name), {})
+        return model.model_validate(as_go_reads(model, written))
 
     def _misspelt(self) -> Iterator[FieldError]:
         """Yield the names that are nearly those of the kube-scheduler's plugins.
@@ -250,7 +256,7 @@ class SchedulerProfileSettings(Section):
         )
         configured = (
             (("pluginConfig", number, "name"), each.name)
-            for number, each in enumerate(self.plugin_config)
+            for number, each in enumerate(self._configs)
         )
         for path, name in (*enabled, *configured):
             if name in GONE_PLUGINS:
@@ -258,7 +264,7 @@ class SchedulerProfileSettings(Section):
                 yield FieldError(message, hint, path, rule=Rule.UNKNOWN_PLUGIN)
 
     def _configured_twice(self) -> Iterator[FieldError]:
-        names = [each.name for each in self.plugin_config]
+        names = [each.name for each in self._configs]
         for number, name in enumerate(names):
             if name in names[:number]:
                 yield FieldError(
@@ -269,20 +275,45 @@ class SchedulerProfileSettings(Section):
                 )
 
 
+class ConfigMapKey(Section):
+    """A key of a ConfigMap, which the API server has."""
+
+    namespace: Annotated[str, Field(min_length=1)] = Field(description="Its namespace.")
+    name: Annotated[str, Field(min_length=1)] = Field(description="The ConfigMap.")
+    key: Annotated[str, Field(min_length=1)] = Field(description="The key below `data`.")
+
+    def __str__(self) -> str:
+        return f"ConfigMap {self.namespace}/{self.name} key {self.key}"
+
+
 class SchedulerConfiguration(Section):
-    """A KubeSchedulerConfiguration, as the kube-scheduler takes it with `--config`."""
+    """A KubeSchedulerConfiguration, as the kube-scheduler takes it with `--config`.
+
+    With `file` or `configMap` it stands elsewhere, and nothing is written beside that.
+    """
+
+    file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="The configuration is in this file; a relative path begins at the folder of "
+        "these settings.",
+    )
+    config_map: ConfigMapKey | None = Field(
+        default=None,
+        description="The configuration is in this ConfigMap. Until it has been read no node fits "
+        "the pods of a scheduler that has no profile here.",
+    )
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = Field(
         default=API_VERSION, description=f"Always {API_VERSION}."
     )
     kind: Literal["KubeSchedulerConfiguration"] = Field(default=KIND, description=f"Always {KIND}.")
-    profiles: Annotated[tuple[SchedulerProfileSettings, ...], Field(max_length=MAX_PROFILES)] = (
-        Field(
-            default=(SchedulerProfileSettings.model_construct(),),
-            description="Its profiles; none, one with the default plugins.",
-        )
+    profiles: Annotated[
+        tuple[SchedulerProfileSettings | None, ...], Field(max_length=MAX_PROFILES)
+    ] = Field(
+        default=(SchedulerProfileSettings.model_construct(),),
+        description="Its profiles; none, one with the default plugins.",
     )
-    extenders: tuple[Mapping[str, object], ...] = Field(
+    extenders: tuple[Mapping[str, object] | None, ...] = Field(
         default=(),
         description="Programs that the scheduler asks as well; what they answer is not known here.",
     )
@@ -299,6 +330,26 @@ class SchedulerConfiguration(Section):
     )
     pod_max_backoff_seconds: int | None = Field(default=None, description="Not used.")
     delay_cache_until_active: StrictBool | None = Field(default=None, description="Not used.")
+
+    @property
+    def all_profiles(self) -> tuple[SchedulerProfileSettings, ...]:
+        """The profiles; Go reads a null as an empty item."""
+        return tuple(each or SchedulerProfileSettings.model_construct() for each in self.profiles)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Say whether the configuration itself is in a file or a ConfigMap."""
+        return self.file is not None or self.config_map is not None
+
+    @model_validator(mode="after")
+    def _check_place(self) -> "SchedulerConfiguration":
+        places = sorted(map(file_key, self.model_fields_set & {"file", "config_map"}))
+        if len(self.model_fields_set) > 1 and self.is_elsewhere:
+            message = "stands for a whole configuration, and alone"
+            hint = "keep one, or write the configuration here alone"
+            at = (places[-1],)
+            raise_field_errors([FieldError(message, hint, at, rule=Rule.EXCLUSIVE_FIELDS)])
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> "SchedulerConfiguration":
@@ -325,13 +376,14 @@ class SchedulerConfiguration(Section):
             message = f"podMaxBackoffSeconds is below podInitialBackoffSeconds, {first}"
             hint = f"write {first} or more for podMaxBackoffSeconds"
             yield FieldError(message, hint, (key,), rule=Rule.CONTRADICTING_SETTINGS)
-        for number, each in enumerate(self.profiles):
+        profiles = self.all_profiles
+        for number, each in enumerate(profiles):
             if len(self.profiles) > 1 and "scheduler_name" not in each.model_fields_set:
                 hint = "write schedulerName: only a single profile has one by default"
                 path = ("profiles", number)
                 message = "has no schedulerName"
                 yield FieldError(message, hint, path, rule=Rule.MISSING_FIELD)
-            if each.plugins.queue_sort != self.profiles[0].plugins.queue_sort:
+            if each.plugins.queue_sort != profiles[0].plugins.queue_sort:
                 yield FieldError(
                     "differs from that of the first profile",
                     "write the same for all: the scheduler has one queue",
@@ -346,8 +398,8 @@ class SchedulerSettings(Section):
     config: Annotated[tuple[SchedulerConfiguration, ...], Field(max_length=MAX_CONFIGURATIONS)] = (
         Field(
             default=(),
-            description="The KubeSchedulerConfiguration of each scheduler of the cluster; none: "
-            "the default plugins, for the pods of every scheduler.",
+            description="The KubeSchedulerConfiguration of each scheduler of the cluster, or where "
+            "it stands; none: the default plugins, for the pods of every scheduler.",
         )
     )
     unknown_scheduler: Literal["assume", "hold"] = Field(
@@ -359,7 +411,7 @@ class SchedulerSettings(Section):
 
     @model_validator(mode="after")
     def _check_scheduler_names(self) -> "SchedulerSettings":
-        raise_field_errors(self._same_names())
+        raise_field_errors(self.same_names())
         return self
 
     def profiles(self) -> SchedulerProfiles:
@@ -367,16 +419,21 @@ class SchedulerSettings(Section):
         found = [
             each.profile(has_extenders=bool(config.extenders))
             for config in self.config
-            for each in config.profiles or (SchedulerProfileSettings(),)
+            if not config.is_elsewhere
+            for each in config.all_profiles or (SchedulerProfileSettings(),)
         ]
+        unread = [str(each.config_map or each.file) for each in self.config if each.is_elsewhere]
         return SchedulerProfiles(
-            {each.name: each for each in found}, self.unknown_scheduler == "hold"
+            {each.name: each for each in found},
+            self.unknown_scheduler == "hold",
+            unread=", ".join(unread),
         )
 
-    def _same_names(self) -> Iterator[FieldError]:
+    def same_names(self) -> Iterator[FieldError]:
+        """Yield the profiles of a scheduler that has one already."""
         seen: set[str] = set()
         for number, config in enumerate(self.config):
-            for place, profile in enumerate(config.profiles):
+            for place, profile in enumerate(() if config.is_elsewhere else config.all_profiles):
                 if profile.scheduler_name in seen:
                     yield FieldError(
                         f"{quote(profile.scheduler_name)} has a profile already",

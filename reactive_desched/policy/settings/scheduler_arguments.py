@@ -12,7 +12,12 @@ from pydantic import Field, model_validator
 from reactive_desched.api.args import FieldError, Section, raise_field_errors
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import Requirement, label_key_error
-from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm, PreferredTerm
+from reactive_desched.model.node_affinity import (
+    NAME_FIELD,
+    NodeSelector,
+    NodeSelectorTerm,
+    PreferredTerm,
+)
 from reactive_desched.model.node_scores import (
     DEFAULT_SCORES,
     REQUESTED_TO_CAPACITY_RATIO,
@@ -27,7 +32,7 @@ from reactive_desched.model.scheduler_profile import (
     NODE_RESOURCES_FIT,
     POD_TOPOLOGY_SPREAD,
 )
-from reactive_desched.model.spread import HONOR
+from reactive_desched.model.spread import HONOR, IGNORE
 from reactive_desched.policy.settings.scheduler_checks import (
     LARGEST,
     Percentage,
@@ -58,14 +63,18 @@ class SelectorTerm(Section):
 class RequiredAffinity(Section):
     """A node selector: one of its terms must hold."""
 
-    node_selector_terms: tuple[SelectorTerm, ...] = Field(description="The terms.")
+    node_selector_terms: tuple[SelectorTerm, ...] = Field(
+        default=(), description="The terms; without any no node matches."
+    )
 
 
 class PreferredNodeTerm(Section):
     """A term of preferred node affinity."""
 
     weight: int = Field(default=0, description="What a node that matches gets.")
-    preference: SelectorTerm = Field(description="What it must match.")
+    preference: SelectorTerm = Field(
+        default=SelectorTerm(), description="What it must match; without any part no node does."
+    )
 
 
 class AddedAffinity(Section):
@@ -103,21 +112,19 @@ class NodeAffinityConfig(TypedArgs):
     def _errors(self) -> Iterator[FieldError]:
         selector = None if self.added_affinity is None else self.added_affinity.selector()
         path = ("addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-        if selector is not None and not selector.node_selector_terms:
-            hint = "write nodeSelectorTerms: [{…}]"
-            yield FieldError("has no terms", hint, path, rule=Rule.MISSING_FIELD)
         terms = () if selector is None else selector.node_selector_terms
         yield from _term_errors(terms, (*path, "nodeSelectorTerms"))
         added = self.added_affinity
         liked = added.preferred_during_scheduling_ignored_during_execution if added else ()
         path = ("addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-        yield from _term_errors((_term(each.preference) for each in liked), path)
+        counted = (each.preference if each.weight else SelectorTerm() for each in liked)
+        yield from _term_errors(map(_term, counted), path)
 
 
 class ScoredResource(Section):
     """A resource that nodes are scored by."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: str = ""
     weight: Annotated[int, Field(ge=0, le=100)] = 0
 
     @property
@@ -224,15 +231,16 @@ class NodeResourcesFitConfig(TypedArgs):
 class DefaultConstraint(Section):
     """A spread constraint of pods that declare none; which pods it counts follows from the pod.
 
-    So `matchLabelKeys` change nothing, as in the kube-scheduler.
+    So `matchLabelKeys` change nothing, as in the kube-scheduler, for which every policy of nodes
+    that it does not know is `Ignore`.
     """
 
     max_skew: Annotated[int, Field(ge=1, le=LARGEST)]
     topology_key: Annotated[str, Field(min_length=1)]
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     min_domains: Annotated[int, Field(le=LARGEST)] | None = None
-    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
-    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
 
     @property
@@ -248,8 +256,8 @@ class DefaultConstraint(Section):
             self.topology_key,
             self.when_unsatisfiable,
             min_domains=self.min_domains,
-            node_affinity_policy=self.node_affinity_policy or HONOR,
-            node_taints_policy=self.node_taints_policy or "Ignore",
+            node_affinity_policy=_policy(self.node_affinity_policy, HONOR),
+            node_taints_policy=_policy(self.node_taints_policy, IGNORE),
         )
 
 
@@ -309,7 +317,7 @@ class InterPodAffinityConfig(TypedArgs):
 class BalancedResource(Section):
     """A resource of NodeResourcesBalancedAllocation; its weight is 1."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: str = ""
     weight: Literal[0, 1] = 1
 
 
@@ -339,6 +347,12 @@ ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
 }
 
 
+def _policy(written: str | None, default: str) -> str:
+    if written is None:
+        return default
+    return HONOR if written == HONOR else IGNORE
+
+
 def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:
     yield from map(_term, required.node_selector_terms)
 
@@ -346,8 +360,17 @@ def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:
 def _term(written: SelectorTerm) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         tuple(map(_requirement, written.match_expressions)),
-        tuple(map(_requirement, written.match_fields)),
+        tuple(map(_field_requirement, written.match_fields)),
     )
+
+
+def _field_requirement(written: SelectorRequirement) -> Requirement:
+    """Return a requirement of a field; nodes have none but their name, and of others nothing."""
+    one = len(written.values) == 1 and written.operator in ("In", "NotIn")
+    if written.key == NAME_FIELD or not one:
+        return _requirement(written)
+    holds = (written.values == ("",)) == (written.operator == "In")
+    return Requirement(NAME_FIELD, "NotIn" if holds else "In", ("",))
 
 
 def _term_errors(terms: Iterable[NodeSelectorTerm], path: tuple[str, ...]) -> Iterator[FieldError]:

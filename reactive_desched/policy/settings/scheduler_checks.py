@@ -1,12 +1,13 @@
 """Checks what the kube-scheduler checks in its configuration, and node fit does not read.
 
 A file that it would refuse is refused here, by the rules of `ValidateKubeSchedulerConfiguration`
-and of its plugins in 1.36.
+and of its plugins in 1.36, and of the leader election without which it would end at once.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from math import inf
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -114,7 +115,8 @@ class _ManagedResource(Section):
 class _Extender(Section):
     """A program that the scheduler asks as well."""
 
-    url_prefix: str
+    REFUSES_NULL: ClassVar = frozenset({"httpTimeout"})
+    url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
     prioritize_verb: str = ""
@@ -133,7 +135,7 @@ class _Extender(Section):
         return self
 
     def _errors(self) -> Iterator[FieldError]:
-        yield from _duration_errors("httpTimeout", self.http_timeout)
+        yield from _duration_errors("httpTimeout", self.http_timeout, -inf)
         if self.prioritize_verb and self.weight <= 0:
             hint = "write a weight of 1 or more, or remove prioritizeVerb"
             message = "must be above 0 beside prioritizeVerb"
@@ -153,6 +155,7 @@ class _Extender(Section):
 class LeaderElectionConfig(Section):
     """The election among replicas of the scheduler: checked and not used."""
 
+    REFUSES_NULL: ClassVar = frozenset({"leaseDuration", "renewDeadline", "retryPeriod"})
     leader_elect: bool = True
     lease_duration: str = "15s"
     renew_deadline: str = "10s"
@@ -172,11 +175,14 @@ class LeaderElectionConfig(Section):
             "renewDeadline": self.renew_deadline,
             "retryPeriod": self.retry_period,
         }
-        wrong = [each for key, text in waits.items() for each in _duration_errors(key, text)]
+        least_s = 0 if self.leader_elect else -inf
+        wrong = [
+            each for key, text in waits.items() for each in _duration_errors(key, text, least_s)
+        ]
         yield from wrong
         if wrong or not self.leader_elect:
             return
-        if self.resource_lock != "leases":
+        if self.resource_lock not in ("", "leases"):
             message = f"{quote(self.resource_lock)} is no lock"
             yield FieldError(message, "write leases", ("resourceLock",), rule=Rule.NOT_A_NAME)
         defaults = (15.0, 10.0, 2.0)  # 0 stands for the default
@@ -219,11 +225,12 @@ def _too_short(key: str, least: str, *, at_least: bool = False) -> FieldError:
     return FieldError(message, "", (key,), rule=Rule.OUT_OF_BOUNDS)
 
 
-def extender_errors(extenders: Iterable[Mapping[str, object]]) -> Iterator[FieldError]:
+def extender_errors(extenders: Iterable[Mapping[str, object] | None]) -> Iterator[FieldError]:
     """Yield what is wrong in extenders, each at its place below the configuration."""
     binders = 0
     seen: set[str] = set()
-    for number, each in enumerate(extenders):
+    for number, written in enumerate(extenders):
+        each = written or {}
         yield from prefixed("extenders", prefixed(number, model_errors(_Extender, each)))
         binders += bool(each.get("bindVerb"))
         if binders > 1 and each.get("bindVerb"):
@@ -258,11 +265,29 @@ def _repeated(name: str, path: tuple[str | int, ...]) -> FieldError:
 def model_errors(model: type[BaseModel], written: Mapping[str, object]) -> Iterable[FieldError]:
     """Return what is wrong in a value by its model, each at its place below the value."""
     try:
-        model.model_validate_json(json.dumps(written), strict=True)  # so lists are taken for tuples
+        text = json.dumps(as_go_reads(model, written))
+        model.model_validate_json(text, strict=True)  # JSON, so that lists are taken for tuples
     except ValidationError as error:
         found = error.errors(include_url=False)
         return [each for problem in found for each in _as_field_errors(model, problem)]
     return ()
+
+
+def as_go_reads(annotation: object, written: object) -> object:
+    """Return a value without the nulls that Go takes for nothing, or for an empty item."""
+    inner = next(iter(get_args(annotation)), annotation)
+    is_table = isinstance(inner, type) and issubclass(inner, BaseModel)
+    if isinstance(written, list | tuple):
+        empty: object = {} if is_table else ""
+        return [empty if each is None else as_go_reads(inner, each) for each in written]
+    if not isinstance(written, Mapping) or not is_table:
+        return written
+    kept, fields = getattr(inner, "REFUSES_NULL", ()), fields_by_key(inner)
+    return {
+        key: as_go_reads(fields.get(key), value)
+        for key, value in written.items()
+        if value is not None or key in kept or key not in fields
+    }
 
 
 def _as_field_errors(

@@ -11,16 +11,19 @@ from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeSelectorTerm, PreferredTerm
 from reactive_desched.model.node_scores import Allocation, ScoreRules
 from reactive_desched.model.objects import PodSpec, TopologySpreadConstraint
-from reactive_desched.model.scheduler_profile import FILTERS, SchedulerProfile
+from reactive_desched.model.scheduler_profile import FILTERS, UNKNOWN_SCHEDULER, SchedulerProfile
 from reactive_desched.policy.settings.scheduler import SchedulerSettings
 from tests.support.golden import Golden
 from tests.support.scheduler_files import (
     REFUSED,
     TAKEN,
     Written,
+    added,
     configured,
     extender,
+    listed,
     named,
+    required,
     spread,
     strategy,
 )
@@ -318,10 +321,8 @@ def test_several_schedulers_have_profiles_by_their_names() -> None:
     profiles = settings.profiles()
 
     assert profiles.by_name.keys() == {"default-scheduler", "packing"}
-    assert [profiles.holds(PodSpec(scheduler_name=name)) for name in ("packing", "other")] == [
-        False,
-        True,
-    ]
+    assert profiles.holds(PodSpec(scheduler_name="packing")) is None
+    assert profiles.holds(PodSpec(scheduler_name="other")) == UNKNOWN_SCHEDULER.about("other")
 
 
 @pytest.mark.parametrize(
@@ -409,6 +410,40 @@ def test_what_the_kube_scheduler_takes_is_taken(more: Written) -> None:
     settings = SchedulerSettings.model_validate({"config": [more]})
 
     assert settings.profiles().by_name.keys() == {"default-scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "matches"),
+    [
+        ({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}, False),
+        (required(), False),
+        (required(matchFields=[{"key": "other", "operator": "NotIn", "values": ["a"]}]), True),
+        (required(matchFields=[{"key": "other", "operator": "In", "values": [""]}]), True),
+        (required(matchFields=[{"key": "other", "operator": "In", "values": ["a"]}]), False),
+        (required(matchFields=[{"key": "other", "operator": "NotIn", "values": [""]}]), False),
+    ],
+)
+def test_affinity_that_the_api_server_would_not_take_means_what_the_scheduler_reads(
+    affinity: Written, *, matches: bool
+) -> None:
+    selector = only(added(**affinity)).added_affinity
+
+    assert selector is not None
+    assert selector.matches("n1", {}) is matches
+
+
+def test_a_policy_of_nodes_that_is_unknown_is_ignore() -> None:
+    written = listed(
+        spread("zone", "DoNotSchedule", nodeAffinityPolicy="honor", nodeTaintsPolicy="honor"),
+        spread("host", "DoNotSchedule"),
+    )
+
+    policies = [
+        (each.node_affinity_policy, each.node_taints_policy)
+        for each in only(written).default_constraints
+    ]
+
+    assert policies == [("Ignore", "Ignore"), ("Honor", "Ignore")]
 
 
 @pytest.mark.parametrize(
