@@ -60,15 +60,21 @@ class PodAffinityFilter:
     def closes_with(self, pod: Pod, slot: int, others: Sequence[Pod]) -> bool:
         """Say whether pods that come into a slot first keep a pod off it, by its terms or theirs.
 
-        That they would fulfil the pod's affinity does not help: they may never be bound.
+        That they would fulfil the pod's affinity does not help: they may never be bound. As in the
+        kube-scheduler, theirs do not count where InterPodAffinity has nothing else to look at.
         """
         has_label = self._nodes.labels.value
+        pairs = [(pod, other) for other in others]
+        if self._has_terms(pod) or any(self._closed_by_others(pod, self._leaving(pod)).values()):
+            pairs += [(other, pod) for other in others]
         return any(
             has_label(term.topology_key, slot) is not None and self.matches(term, owner, matched)
-            for other in others
-            for owner, matched in ((pod, other), (other, pod))
+            for owner, matched in pairs
             for term in owner.spec.anti_affinity
         )
+
+    def _has_terms(self, pod: Pod) -> bool:
+        return bool(pod.spec.pod_affinity or pod.spec.anti_affinity)
 
     def matches(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
         """Say whether a term of its owner matches a pod."""
@@ -113,6 +119,10 @@ class PodAffinityFilter:
         return self._slots_in(closed)
 
     def _existing_anti_affinity(self, pod: Pod, leaving: Sequence[Pod]) -> int:
+        return self._slots_in(self._closed_by_others(pod, leaving))
+
+    def _closed_by_others(self, pod: Pod, leaving: Sequence[Pod]) -> _ClosedDomains:
+        """Return the domains where the anti-affinity of pods that are there rules this one out."""
         closed: _ClosedDomains = defaultdict(set)
         for key, values in self.closed_domains(pod, leaving):
             closed[key] |= values
@@ -121,7 +131,7 @@ class PodAffinityFilter:
                 if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
                     values = self._domain_of(reservation.node, term.topology_key)
                     closed[term.topology_key] |= values
-        return self._slots_in(closed)
+        return closed
 
     def _slots_in(self, domains: _ClosedDomains) -> int:
         """Return the slots in any of these domains: once for all terms with a topology label."""

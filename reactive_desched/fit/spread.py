@@ -118,9 +118,11 @@ class TopologySpreadFilter:
             number = sum(_controller(each) == _controller(pod) for each in coming)
         else:
             selector = effective_selector(constraint, pod.labels)
-            if selector is None or selector.is_empty:
+            if selector is None or (selector.is_empty and not coming):
                 return []  # no pod counts, so every domain is equally empty
-            counts, own = self._counts(pod, selector, key, among), int(selector.matches(pod.labels))
+            # An empty selector counts no pod that is there, but one that is yet to come.
+            counts = {} if selector.is_empty else self._counts(pod, selector, key, among)
+            own = int(selector.matches(pod.labels))
             number = sum(selector.matches(each.labels) for each in coming)
         if number and among >> slot & 1:
             domain = self._nodes.labels.value(key, slot)

@@ -2,7 +2,7 @@
 
 On drawn clusters pods hold more, or less, than the requests of their specs: while their kubelet
 resizes them in place, by the overhead of their RuntimeClass, and by requests of the pod as a whole.
-Others wait for room that is kept for them.
+Others wait for room that is kept for them, and keep company with some pods and not with others.
 """
 
 import json
@@ -15,7 +15,19 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_fit import NODES, REFUSAL_LASTS_S, container, fitting, node, pod
+from tests.e2e.test_fit import (
+    NODES,
+    REFUSAL_LASTS_S,
+    ZONE,
+    container,
+    even,
+    fitting,
+    near,
+    node,
+    pod,
+    required,
+    theirs,
+)
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
@@ -156,17 +168,22 @@ def _patch_status(ours: E2ENamespace, name: str, change: Object) -> None:
 def _nominate(ours: E2ENamespace, rng: random.Random) -> None:
     """Keep room of some nodes for pods that nothing schedules while we look."""
     for number in range(rng.choice((1, 2, 3))):
-        spec = drawn_spec(ours, rng) | {"nodeSelector": {"no-such-node": "true"}}
-        name = f"n{number}"
-        ours.kubectl.apply(pod(ours.namespace, name, "nominated", **spec))
+        spec = drawn_spec(ours, rng)
+        _nominate_one(ours, pod(ours.namespace, f"n{number}", "nominated", **spec), rng)
 
-        def is_refused(name: str = name) -> bool:
-            (found,) = ours.kubectl.get("pod", "-n", ours.namespace, name)
-            conditions = found["status"].get("conditions", ())
-            return any(each.get("reason") == "Unschedulable" for each in conditions)
 
-        wait_until(is_refused, within_s=30, what=f"{name} is refused")
-        _patch_status(ours, name, {"nominatedNodeName": ours.node(rng.choice(NODES))})
+def _nominate_one(ours: E2ENamespace, waiting: Object, rng: random.Random) -> None:
+    name = waiting["metadata"]["name"]
+    waiting["spec"]["nodeSelector"] = {"no-such-node": "true"}
+    ours.kubectl.apply(waiting)
+
+    def is_refused() -> bool:
+        (found,) = ours.kubectl.get("pod", "-n", ours.namespace, name)
+        conditions = found["status"].get("conditions", ())
+        return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+    wait_until(is_refused, within_s=30, what=f"{name} is refused")
+    _patch_status(ours, name, {"nominatedNodeName": ours.node(rng.choice(NODES))})
 
 
 def real_nodes(ours: E2ENamespace, name: str, spec: Object, likely: set[str]) -> set[str]:
@@ -219,6 +236,66 @@ def test_our_filters_agree_on_pods_whose_requests_are_in_flux(
             placed += len(real)
             if found != real:
                 differing.append(f"{found} here, {real} there: {json.dumps(expected)}")
+
+    assert not differing, "\n".join(differing)
+    assert 0 < placed < PODS * len(NODES), "the draws do not part the nodes"
+
+
+APPS = ("web", "db")
+"""Few, so that what one pod wants of others is often about the next one."""
+
+
+def drawn_company(ours: E2ENamespace, rng: random.Random) -> Object:
+    """Draw what a pod wants of others: to be apart, together or even with them, and a port."""
+    ports: list[Object] = [{"containerPort": 80, "hostPort": 8080}] if rng.random() < 0.2 else []
+    spec = container(tuple(ports), cpu=milli(rng.choice((100, 1200))))
+    affinity: Object = {}
+    for kind, likely in (("podAntiAffinity", 0.35), ("podAffinity", 0.15)):
+        if rng.random() < likely:
+            affinity[kind] = required(near(rng.choice(APPS), rng.choice((HOST, ZONE))))
+    if rng.random() < 0.3:
+        counted: Object = rng.choice(({"matchLabels": {"app": rng.choice(APPS)}}, {}))
+        spread = {**even(rng.choice((HOST, ZONE))), "labelSelector": counted}
+        spec["topologySpreadConstraints"] = [spread]
+    if affinity:
+        spec["affinity"] = affinity
+    return spec | {"priorityClassName": _class(ours, rng.choice((*PRIORITIES,)))}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_our_filters_agree_beside_nominated_pods_that_keep_company(
+    control_plane: ControlPlane, seed: int
+) -> None:
+    rng = random.Random(seed)
+    differing, placed = list[str](), 0
+    kubectl = control_plane.kubectl()
+    with E2ENamespace(kubectl, f"company-{seed}-{os.urandom(2).hex()}") as ours:
+        try:
+            kubectl.apply(*_priorities(ours), *(_node(ours, each, rng) for each in NODES))
+            names = {ours.node(each) for each in NODES}
+            wait_until(lambda: names <= ours._open_nodes(), within_s=60, what="the nodes are open")
+            for number in range(rng.randrange(4)):
+                at = ours.node(rng.choice(NODES))
+                spec = drawn_company(ours, rng)
+                kubectl.apply(pod(ours.namespace, f"r{number}", rng.choice(APPS), at, **spec))
+            for number in range(3):
+                spec = drawn_company(ours, rng)
+                waiting = pod(ours.namespace, f"n{number}", rng.choice(APPS), **spec)
+                _nominate_one(ours, waiting, rng)
+            for number in range(PODS):
+                wanted = {"app": rng.choice(APPS), **drawn_company(ours, rng)}
+                found = fitting(ours, _as_admitted(wanted))
+                real = {
+                    each
+                    for each in NODES
+                    if theirs(ours, f"c{number}-{each}", dict(wanted), each, likely=each in found)
+                }
+                placed += len(real)
+                if found != real:
+                    differing.append(f"{found} here, {real} there: {json.dumps(wanted)}")
+        finally:
+            chosen = ("-l", f"{OWNER}={ours.namespace}", "--wait=false")
+            kubectl.run("delete", "priorityclass", *chosen)
 
     assert not differing, "\n".join(differing)
     assert 0 < placed < PODS * len(NODES), "the draws do not part the nodes"

@@ -27,6 +27,7 @@ PlaceMaker = Callable[..., Any]
 ROOM = {"cpu": "4", "pods": "9"}
 MOVER = pod("mover", on="n1", requests={"cpu": "2"}, priority=5)
 WEB = {"app": "web"}
+ANY_EACH = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector())
 ONE_EACH = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector(WEB))
 
 
@@ -88,14 +89,19 @@ def test_it_counts_by_priority_and_while_it_waits(
             id="its own anti-affinity",
         ),
         pytest.param(
-            replace(MOVER, labels=WEB),
+            with_anti_affinity(replace(MOVER, labels=WEB), anti_affinity_term("app=db")),
             with_anti_affinity(nominated(requests={}), anti_affinity_term("app=web")),
-            id="the nominated pod's anti-affinity",
+            id="the nominated pod's anti-affinity beside the pod's own",
         ),
         pytest.param(
             with_spec(replace(MOVER, labels=WEB), topology_spread_constraints=(ONE_EACH,)),
             replace(nominated(requests={}), labels=WEB),
             id="spread",
+        ),
+        pytest.param(
+            with_spec(MOVER, topology_spread_constraints=(ANY_EACH,)),
+            nominated(requests={}),
+            id="spread of all pods",
         ),
         pytest.param(
             replace(MOVER, pvc_names=("data",)),
@@ -121,6 +127,22 @@ def test_every_filter_that_reads_pods_counts_it(
     assert place(*things, waiting).fitting(mover) == set()
     lower = replace(waiting, spec=replace(waiting.spec, priority=1))
     assert place(*things, lower).fitting(mover) == {"n2"}
+
+
+def test_its_anti_affinity_counts_where_the_scheduler_looks_at_affinity_at_all(
+    place: PlaceMaker,
+) -> None:
+    """The kube-scheduler skips InterPodAffinity for a pod that neither has terms nor meets any."""
+    web = replace(MOVER, labels=WEB)
+    waiting = with_anti_affinity(nominated(requests={}), anti_affinity_term("app=web"))
+    loner = with_anti_affinity(
+        pod("loner", on="n3", requests={}), anti_affinity_term("app=web", HOSTNAME_LABEL)
+    )
+    room = node("n3", zone="c", allocatable={"cpu": "0", "pods": "9"})
+
+    assert place(*two_nodes(), web, waiting).fitting(web) == {"n2"}
+    assert place(*two_nodes(), room, loner, web).fitting(web) == {"n2"}
+    assert place(*two_nodes(), room, loner, web, waiting).fitting(web) == set()
 
 
 def test_it_does_not_fulfil_the_affinity_of_a_pod(place: PlaceMaker) -> None:
