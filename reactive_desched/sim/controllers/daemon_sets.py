@@ -136,7 +136,7 @@ class DaemonSets(Reconciler):
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_extra_tolerations(spec)]
         affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
         affinity[_REQUIRED] = _pinned(affinity.get(_REQUIRED), node)
-        return self._pods.put_for(owner, pod, draws_uid=False)
+        return not self._pods.put_for(owner, pod, draws_uid=False)
 
     def _update(self, owner: Obj) -> None:
         """Delete one outdated pod when every other is ready."""

@@ -10,6 +10,7 @@ from reactive_desched.sim.conditions import find_condition, with_conditions
 from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import template_hash
+from reactive_desched.sim.controllers.replica_sets import REPLICA_FAILURE
 from reactive_desched.sim.controllers.rollout import (
     Limits,
     Share,
@@ -228,6 +229,7 @@ class Deployments(Reconciler):
         left = before.get("replicas", 0) - before.get("updatedReplicas", 0)
         moved = total - updated < left or any(n > before.get(f, 0) for f, n in counts.items())
         progress = _progressing(fleet.new, deployment, now, complete=complete, moved=moved)
+        failure = _failure(fleet)
         status = {
             "observedGeneration": deployment["metadata"].get("generation"),
             "replicas": total or None,
@@ -239,6 +241,7 @@ class Deployments(Reconciler):
                 (
                     _available(enough=available >= replicas - limits_of(deployment).unavailable),
                     *([progress] if progress else ()),
+                    *([failure] if failure else ()),
                 ),
                 rfc3339(now),
             ),
@@ -336,8 +339,18 @@ def _conditions(old: Sequence[Obj], new: Sequence[Obj], at: str) -> list[Obj]:
         before = known.get(each["type"], {})
         is_same = all(before.get(field) == each[field] for field in ("status", "reason"))
         if not is_same or each["reason"] == _UPDATED:
-            changed.append({**each, "lastUpdateTime": at})
-    return with_conditions(old, changed, at)
+            changed.append({"lastUpdateTime": at, **each})
+    said = {each["type"] for each in new}
+    kept = [each for each in old if each["type"] != REPLICA_FAILURE or REPLICA_FAILURE in said]
+    return with_conditions(kept, changed, at)
+
+
+def _failure(fleet: _Fleet) -> Obj | None:
+    """Return that pods of a set are refused, of the present one first; None where none are."""
+    for rs in (*([fleet.new] if fleet.new else ()), *fleet.all):
+        if (found := find_condition(rs, REPLICA_FAILURE)) is not None:
+            return {**found, "lastUpdateTime": found["lastTransitionTime"]}
+    return None
 
 
 def _is_complete(deployment: Obj) -> bool:

@@ -143,7 +143,7 @@ class Jobs(Reconciler):
             if job.has_limit_per_index and now < pause_after(replaced):
                 self.soon(key_of(job.object), pause_after(replaced))
                 continue
-            if not self._pods.put_for(job.object, self._new_pod(job, index, replaced)):
+            if self._pods.put_for(job.object, self._new_pod(job, index, replaced)):
                 self.soon(key_of(job.object), now + RETRY_S)
                 return
             job.note_created()

@@ -14,7 +14,7 @@ from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Store
 
-__all__ = ["CREATED", "DELETED", "RETRY_S", "PodControl", "template_hash"]
+__all__ = ["CREATED", "DELETED", "FAILED_CREATE", "RETRY_S", "PodControl", "template_hash"]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 10
@@ -39,9 +39,10 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+FAILED_CREATE: Final = "FailedCreate"
 CREATED: Final = "SuccessfulCreate"
 DELETED: Final = "SuccessfulDelete"
-"""The reasons of Events about pods that a controller made, or deleted."""
+"""The reasons of Events about pods that a controller could not make, made, or deleted."""
 
 RETRY_S: Final = 5.0
 """How long a controller waits after the API server refused to create a pod for it."""
@@ -55,33 +56,33 @@ class PodControl:
         self._store = store
         self.rng = rng
 
-    def create(self, owner: Obj, labels: Mapping[str, str] | None = None) -> bool:
-        """Create a pod from the owner's template under a random name; False when refused."""
+    def create(self, owner: Obj, labels: Mapping[str, str] | None = None) -> str:
+        """Create a pod from the owner's template under a random name; return why it was refused."""
         prefix = f"{owner['metadata']['name']}-"
         pod = from_template(owner, generated_name(prefix, self.rng), labels)
         pod["metadata"]["generateName"] = prefix
         return self.put_for(owner, pod)
 
-    def put_for(self, owner: Obj, pod: Obj, *, draws_uid: bool = True) -> bool:
-        """Store a finished pod and say so; False when refused.
+    def put_for(self, owner: Obj, pod: Obj, *, draws_uid: bool = True) -> str:
+        """Store a finished pod and say so; return why it was refused, empty where it was not.
 
         `draws_uid` is about the Event.
         """
-        if not self.put(owner, pod):
-            return False
+        if refusal := self.put(owner, pod):
+            return refusal
         note = f"Created pod: {name_of(pod)}"
         self.recorder.normal(owner, CREATED, CREATED, note, draws_uid=draws_uid)
-        return True
+        return ""
 
-    def put(self, owner: Obj, pod: Obj) -> bool:
-        """Store a finished pod; False when refused."""
+    def put(self, owner: Obj, pod: Obj) -> str:
+        """Store a finished pod; return why it was refused, empty where it was not."""
         try:
             self._store.create("pods", pod)
         except StatusError as error:
             note = f"Error creating: {error.message}"
-            self.recorder.warning(owner, "FailedCreate", "Creating", note)
-            return False
-        return True
+            self.recorder.warning(owner, FAILED_CREATE, "Creating", note)
+            return error.message
+        return ""
 
     def delete_for(self, owner: Obj, pod: Obj, *, draws_uid: bool = True) -> None:
         """Delete exactly this pod, with its own grace, and say so; `draws_uid` as above."""

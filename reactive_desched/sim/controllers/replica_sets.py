@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import find_condition, with_condition
 from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.pod_control import FAILED_CREATE, RETRY_S, PodControl
 from reactive_desched.sim.controllers.victims import first_to_go
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, labels_of, namespace_of
@@ -21,9 +23,12 @@ from reactive_desched.sim.pods import (
 )
 from reactive_desched.sim.store import Event, Store
 
-__all__ = ["ReplicaSets"]
+__all__ = ["REPLICA_FAILURE", "ReplicaSets"]
 
 _BURST: Final = 500
+
+REPLICA_FAILURE: Final = "ReplicaFailure"
+"""The condition of a set whose pod was refused, as for a quota."""
 
 
 class ReplicaSets(Reconciler):
@@ -58,10 +63,11 @@ class ReplicaSets(Reconciler):
             return
         candidates = filter(is_active, self._index.claimable_by(found))
         active = claim(self.store, "pods", found, candidates)
+        refusal = ""
         if not is_terminating(found):
-            self._level(found, active, now)
+            refusal = self._level(found, active, now)
             active = self._active(found)
-        self._report(found, active, now)
+        self._report(found, active, refusal, now)
 
     def _active(self, owner: Obj) -> list[Obj]:
         return [pod for pod in self._index.owned_by(owner["metadata"]["uid"]) if is_active(pod)]
@@ -70,18 +76,20 @@ class ReplicaSets(Reconciler):
         pods = self._index.owned_by(owner["metadata"]["uid"])
         return sum(is_terminating(pod) and not is_terminal(pod) for pod in pods)
 
-    def _level(self, owner: Obj, active: list[Obj], now: float) -> None:
+    def _level(self, owner: Obj, active: list[Obj], now: float) -> str:
+        """Create what is missing and delete what is too much; return why a pod was refused."""
         wanted = int(owner["spec"].get("replicas", 1))
         for _ in range(min(wanted - len(active), _BURST)):
-            if not self._pods.create(owner):
+            if refusal := self._pods.create(owner):
                 self.soon(key_of(owner), now + RETRY_S)
-                return
+                return refusal
         too_many = min(len(active) - wanted, _BURST)
         if too_many > 0:
             for pod in first_to_go(active, self._related(owner), too_many, now):
                 self._pods.delete_for(owner, pod, draws_uid=False)
         if abs(wanted - len(active)) > _BURST:
             self.soon(key_of(owner))
+        return ""
 
     def _related(self, owner: Obj) -> list[Obj]:
         """Return the active pods of all sets of the owner's controller, its own among them."""
@@ -96,7 +104,7 @@ class ReplicaSets(Reconciler):
         ]
         return [pod for each in sets for pod in self._active(each)]
 
-    def _report(self, owner: Obj, active: list[Obj], now: float) -> None:
+    def _report(self, owner: Obj, active: list[Obj], refusal: str, now: float) -> None:
         min_ready_s = int(owner["spec"].get("minReadySeconds") or 0)
         ready = [pod for pod in active if is_ready(pod)]
         available = [pod for pod in ready if is_available(pod, min_ready_s, now)]
@@ -112,8 +120,25 @@ class ReplicaSets(Reconciler):
             "availableReplicas": len(available) or None,
             "terminatingReplicas": self._terminating(owner) if self._counts_terminating else None,
             "observedGeneration": owner["metadata"].get("generation"),
+            "conditions": _conditions(owner, refusal, now) or None,
         }
         write_status(self.store, self._resource, owner, status)
+
+
+def _conditions(owner: Obj, refusal: str, now: float) -> list[Obj]:
+    """Return that a pod was refused, as it was first said; others' conditions stay."""
+    known = owner.get("status", {}).get("conditions") or []
+    if not refusal:
+        return [each for each in known if each["type"] != REPLICA_FAILURE]
+    if find_condition(owner, REPLICA_FAILURE) is not None:
+        return list(known)
+    failure = {
+        "type": REPLICA_FAILURE,
+        "status": "True",
+        "reason": FAILED_CREATE,
+        "message": refusal,
+    }
+    return with_condition(known, failure, rfc3339(now))
 
 
 def _has_controller(obj: Obj, above: Obj) -> bool:

@@ -147,7 +147,7 @@ class StatefulSets(Reconciler):
         pod = stateful_pod(self._at(view, ordinal), ordinal)
         for template in view.owner["spec"].get("volumeClaimTemplates") or ():
             self._claim(view.owner, template, pod["metadata"]["name"])
-        if not self._pods.put(view.owner, pod):
+        if self._pods.put(view.owner, pod):
             return False
         self._say(view.owner, CREATED, f"Create Pod {name_of(pod)} in StatefulSet {{}} successful")
         return True

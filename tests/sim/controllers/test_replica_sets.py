@@ -73,6 +73,32 @@ def test_a_refused_pod_is_asked_for_again_later() -> None:
     assert set(world.phases().values()) == {"Ready"}
 
 
+def failures(world: SimulatedCluster, resource: str, name: str = "web") -> list[dict[str, str]]:
+    found = world.status(resource, name).get("conditions", [])
+    return [each for each in found if each["type"] == "ReplicaFailure"]
+
+
+def test_a_pod_beyond_a_quota_is_a_condition_of_its_set_and_of_the_deployment_above() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.create("resourcequotas", "few", {"hard": {"pods": "1"}})
+    world.deployment("web", 2)
+    world.create("replicationcontrollers", "rc", {**workload("rc", 1), "selector": {"app": "rc"}})
+    world.advance(20)
+    (name,) = [each["metadata"]["name"] for each in world.store.list("replicasets")]
+
+    (of_set,), (of_all,) = failures(world, "replicasets", name), failures(world, "deployments")
+    (of_controller,) = failures(world, "replicationcontrollers", "rc")
+
+    assert (of_set["status"], of_set["reason"]) == ("True", "FailedCreate")
+    assert "is forbidden: exceeded quota: few, requested: pods=1" in of_set["message"]
+    assert of_all == {**of_set, "lastUpdateTime": of_set["lastTransitionTime"]}
+    assert of_controller["message"] != of_set["message"]
+    world.edit("resourcequotas", "few", hard={"pods": "5"})
+    world.advance(20)
+    assert not failures(world, "replicasets", name) + failures(world, "deployments")
+    assert len(world.phases()) == 3
+
+
 def test_a_replication_controller_is_kept_the_same_way() -> None:
     world = SimulatedCluster().nodes("n1")
     spec = {**workload("web", 2), "selector": {"app": "web"}}
