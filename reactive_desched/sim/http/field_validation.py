@@ -20,14 +20,17 @@ class Typed(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def typed_body(request: web.Request, view: View, body: Obj) -> Typed:
-    """Read an object a client sent; raise 400 for what its type cannot hold."""
+def typed_body(request: web.Request, view: View, body: Obj, twice: tuple[str, ...] = ()) -> Typed:
+    """Read an object a client sent; raise 400 for what its type cannot hold.
+
+    `twice` are the fields that it has more than once: the last of each counts.
+    """
     kind, mode = view.resource, _mode(request)
     read = _read(view, body)
-    if why := _why_not(mode, read.unknown, read.wrong):
+    if why := _why_not(mode, read.unknown, read.wrong, twice):
         text = f'in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{kind.kind} {text}: {why}")
-    return Typed(read.obj, _warnings(mode, read.unknown))
+    return Typed(read.obj, _warnings(mode, read.unknown, twice))
 
 
 def typed_config(request: web.Request, view: View, config: Obj) -> Typed:
@@ -81,17 +84,22 @@ def _mode(request: web.Request) -> str:
     )
 
 
-def _why_not(mode: str, unknown: tuple[str, ...], wrong: tuple[str, ...]) -> str:
+def _why_not(
+    mode: str, unknown: tuple[str, ...], wrong: tuple[str, ...], twice: tuple[str, ...] = ()
+) -> str:
     if wrong:
         return wrong[0]
-    if unknown and mode == "Strict":
-        return "strict decoding error: " + ", ".join(map(_complaint, unknown))
+    if mode == "Strict" and (complaints := _complaints(unknown, twice)):
+        return "strict decoding error: " + ", ".join(complaints)
     return ""
 
 
-def _warnings(mode: str, unknown: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(_complaint, unknown)) if mode in ("", "Warn") else ()
+def _warnings(mode: str, unknown: tuple[str, ...], twice: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return _complaints(unknown, twice) if mode in ("", "Warn") else ()
 
 
-def _complaint(path: str) -> str:
-    return f'unknown field "{path}"'
+def _complaints(unknown: tuple[str, ...], twice: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        *(f'duplicate field "{path}"' for path in twice),
+        *(f'unknown field "{path}"' for path in unknown),
+    )

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.http import protobuf
+from reactive_desched.sim.http.duplicate_fields import fields_twice
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
 from reactive_desched.sim.http.yaml_bodies import parse_yaml
@@ -104,7 +105,8 @@ async def object_body(request: web.Request, view: View) -> Typed:
     _check_type(body, kind)
     if view.schema is None:
         _check_parts(body, kind)
-    return typed_body(request, view, body)
+    twice = fields_twice(await request.read()) if media_type(request) == _JSON else ()
+    return typed_body(request, view, body, twice)
 
 
 def media_type(request: web.Request) -> str:

@@ -61,6 +61,19 @@ def test_a_deployment_reads_as_its_json() -> None:
     }
 
 
+def test_a_revision_holds_any_json() -> None:
+    data = field(1, '{"spec":{"template":{"a":1}}}')
+    body = envelope("apps/v1", "ControllerRevision", META + field(2, data) + field(3, 7))
+
+    assert decode(body) == {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "web", "namespace": "default"},
+        "data": {"spec": {"template": {"a": 1}}},
+        "revision": 7,
+    }
+
+
 def test_delete_options_of_any_version() -> None:
     options = field(1, 0) + field(2, field(1, "u")) + field(4, "Background")
     assert decode(envelope("apps/v1", "DeleteOptions", options)) == {

@@ -88,6 +88,39 @@ async def test_an_unknown_field_is_refused_if_the_client_is_strict(
     assert complaint in body["message"]
 
 
+TWICE = (
+    b'{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},'
+    b'"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":['
+    b'{"name":"c","image":"x:1","image":"y:1"}]}},"replicas":3,"replicas":2}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "warned"),
+    [("Strict", 400, 0), ("Warn", 201, 2), ("", 201, 2), ("Ignore", 201, 0)],
+)
+async def test_a_field_that_comes_twice_is_said_as_the_client_asks(
+    api: Any, mode: str, status: int, warned: int
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    url = f"{api.url}{DEPLOYMENTS}?fieldValidation={mode}"
+
+    async with api.http.post(url, data=TWICE, headers=headers) as response:
+        body = await response.json()
+        warnings = response.headers.getall("Warning", [])
+
+    assert (response.status, len(warnings)) == (status, warned)
+    complaints = (
+        'duplicate field "spec.template.spec.containers[0].image"',
+        'duplicate field "spec.replicas"',
+    )
+    if mode == "Strict":
+        assert body["message"].endswith("strict decoding error: " + ", ".join(complaints))
+    else:
+        assert body["spec"]["replicas"] == 2
+        assert all(each.replace('"', '\\"') in "".join(warnings) for each in complaints[:warned])
+
+
 async def test_an_unknown_field_is_nothing_to_a_client_that_does_not_care(
     api: Any, misspelt: Any
 ) -> None:
