@@ -276,13 +276,13 @@ def model_errors(model: type[BaseModel], written: Mapping[str, object]) -> Itera
 def as_go_reads(annotation: object, written: object) -> object:
     """Return a value without the nulls that Go takes for nothing, or for an empty item."""
     inner = next(iter(get_args(annotation)), annotation)
-    is_table = isinstance(inner, type) and issubclass(inner, BaseModel)
+    table = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
     if isinstance(written, list | tuple):
-        empty: object = {} if is_table else ""
+        empty: object = "" if table is None else {}
         return [empty if each is None else as_go_reads(inner, each) for each in written]
-    if not isinstance(written, Mapping) or not is_table:
+    if not isinstance(written, Mapping) or table is None:
         return written
-    kept, fields = getattr(inner, "REFUSES_NULL", ()), fields_by_key(inner)
+    kept, fields = getattr(table, "REFUSES_NULL", ()), fields_by_key(table)
     return {
         key: as_go_reads(fields.get(key), value)
         for key, value in written.items()
