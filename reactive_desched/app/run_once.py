@@ -30,7 +30,7 @@ from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.app.sweep_pause import SweepPause
-from reactive_desched.app.telemetry import Telemetry, open_telemetry
+from reactive_desched.app.telemetry import open_telemetry
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.controller.observing import modes_of, with_modes
@@ -138,7 +138,17 @@ async def _until_done(deps: Dependencies) -> int:
     log_identity(deps.configuration, log, dry_run=deps.dry_run)
     async with open_telemetry(deps) as telemetry, open_api_session(deps) as session:
         deps = await _with_config_maps(deps, session)
-        return await _sweep_all(deps, telemetry, session, log, stop)
+        async with (
+            _serve_health(deps, session, log),
+            run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
+            _recording(deps, session, events, log) as recording,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(stop.wait)
+            telemetry.set_cluster(recording.cluster)
+            status = await _sweep_all(deps, session, recording, log, stop)
+            tasks.cancel_scope.cancel()
+        return status
 
 
 async def _with_config_maps(deps: Dependencies, session: Session) -> Dependencies:
@@ -156,55 +166,42 @@ async def _with_config_maps(deps: Dependencies, session: Session) -> Dependencie
 
 async def _sweep_all(
     deps: Dependencies,
-    telemetry: Telemetry,
     session: Session,
+    recording: Recording,
     log: DebugLogger,
     stop: "_StopSignal",
 ) -> int:
-    async with (
-        _serve_health(deps, session, log),
-        run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
-        _recording(deps, session, events, log) as recording,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(stop.wait)
-        telemetry.set_cluster(recording.cluster)
-        journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
-        pause = SweepPause(deps.configuration.settings.brakes.pause_file)
-        await pause.restore(recording.directory, log)
-        with stop.cancellable:
-            await resolve_open_intents(recorder, evictor, log)
-        node_fit = deps.configuration.sweep_node_fit
-        snapshot = await _read_cluster(session, deps, log)
-        _log_snapshot(snapshot, deps, log)
-        observer, status = TelemetryObserver(deps.metrics, log, time.time), COMPLETED
-        for policy, is_observed in _sweeps(deps):
-            shows = is_observed or deps.dry_run
-            if shows and pause.message:
-                log.warning(
-                    "evictions are paused: this says what they would be", message=pause.message
-                )
-            state = snapshot.build_state(policy.node_selector)
-            view = ClusterView(state, time.time)
-            still = StillClusterEvictor(state, view)
-            one_shot = OneShotRun(
-                policy,
-                EvictionExecutor(
-                    recorder, still if deps.dry_run else evictor, time.monotonic, still
-                ),
-                recorder,
-                observer,
-                partial(_stopped, stop, journal, session.cluster, None if shows else pause),
-                partial(_look_again, journal, pause),
-                deps.metrics.upstream,
-                node_fit,
-                schedulers=deps.configuration.scheduler_profiles,
-                is_observed=is_observed,
-            )
-            if is_observed:
-                log.info("what is only observed is swept now: no request is sent for it")
-            status = max(status, await one_shot.run(state, view, log))
-        tasks.cancel_scope.cancel()
+    journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
+    pause = SweepPause(deps.configuration.settings.brakes.pause_file)
+    await pause.restore(recording.directory, log)
+    with stop.cancellable:
+        await resolve_open_intents(recorder, evictor, log)
+    node_fit = deps.configuration.sweep_node_fit
+    snapshot = await _read_cluster(session, deps, log)
+    _log_snapshot(snapshot, deps, log)
+    observer, status = TelemetryObserver(deps.metrics, log, time.time), COMPLETED
+    for policy, is_observed in _sweeps(deps):
+        shows = is_observed or deps.dry_run
+        if shows and pause.message:
+            log.warning("evictions are paused: this says what they would be", message=pause.message)
+        state = snapshot.build_state(policy.node_selector)
+        view = ClusterView(state, time.time)
+        still = StillClusterEvictor(state, view)
+        one_shot = OneShotRun(
+            policy,
+            EvictionExecutor(recorder, still if deps.dry_run else evictor, time.monotonic, still),
+            recorder,
+            observer,
+            partial(_stopped, stop, journal, session.cluster, None if shows else pause),
+            partial(_look_again, journal, pause),
+            deps.metrics.upstream,
+            node_fit,
+            schedulers=deps.configuration.scheduler_profiles,
+            is_observed=is_observed,
+        )
+        if is_observed:
+            log.info("what is only observed is swept now: no request is sent for it")
+        status = max(status, await one_shot.run(state, view, log))
     return status
 
 
