@@ -101,8 +101,6 @@ async def build_components(
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     calendars = _build_calendars(deps, active, pipeline, notes, health)
     migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
-    draining = _build_draining(deps, session, pipeline, active, recorder)
-    consolidation = _build_consolidation(deps, session, pipeline, recorder, notes)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -117,8 +115,8 @@ async def build_components(
         calendars,
         _build_scheduler_config_maps(deps, session, health),
         migration,
-        draining,
-        consolidation,
+        _build_draining(deps, session, pipeline, active, recorder),
+        _build_consolidation(deps, session, pipeline, recorder, notes),
         _build_rooms(deps, session, pipeline, recorder),
         _build_deletion_costs(deps, session, pipeline, recorder),
         evictor,
