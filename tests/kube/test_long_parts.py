@@ -83,7 +83,11 @@ def many_requirements(pod: JSON, number: int) -> None:
 
 def many_containers(pod: JSON, number: int) -> None:
     pod["spec"]["containers"] = [
-        {"name": f"c{each}", "image": f"i{number}", "resources": {"requests": {"cpu": f"{each}m"}}}
+        {
+            "name": f"c{each}",
+            "image": f"registry.example/team/app-{number}-{each}",
+            "resources": {"requests": {"cpu": f"{each}m"}},
+        }
         for each in range(120)
     ]
 

@@ -8,10 +8,13 @@ from typing import Final
 
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-__all__ = ["COPIES", "LONG_BYTES", "LongTexts", "estimate_bytes", "no_room"]
+__all__ = ["COPIES", "LONG_BYTES", "SHORT_TEXT_BYTES", "LongTexts", "estimate_bytes", "no_room"]
 
-LONG_BYTES: Final = 8_000
-"""A part that takes less memory is usual, and not counted: two kilobytes of JSON."""
+LONG_BYTES: Final = 16_000
+"""A part that takes less memory is usual, and not counted: some four kilobytes of JSON."""
+
+SHORT_TEXT_BYTES: Final = 800
+"""A text of labels or owners that has fewer is estimated as less, whatever stands in it."""
 
 MOST_LONG_BYTES: Final = 64_000_000
 """So much memory the long parts take together, as estimated; those of one namespace half of it."""

@@ -28,6 +28,7 @@ from reactive_desched.state.kinds.interning import (
     InternTables,
     decode_part,
     epoch_seconds,
+    intern_field,
     parse_resource_version,
 )
 from reactive_desched.state.kinds.kind import (
@@ -41,7 +42,12 @@ from reactive_desched.state.kinds.kind import (
     WatchedKind,
     WireStruct,
 )
-from reactive_desched.state.kinds.long_texts import COPIES, estimate_bytes, no_room
+from reactive_desched.state.kinds.long_texts import (
+    COPIES,
+    SHORT_TEXT_BYTES,
+    estimate_bytes,
+    no_room,
+)
 from reactive_desched.state.kinds.owners import bounded_owner
 from reactive_desched.state.kinds.pod_spec import Affinity, SpecReader, Volume, WirePodSpec
 from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus, made_claims
@@ -172,9 +178,12 @@ class PodReader:
 
     def read(self, wire: WirePod) -> Pod:
         """Return the Pod; raises msgspec's or a quantity's error for a part it cannot read."""
-        self._unread.clear()  # that of a pod that could not be read
+        if self._unread:  # of a pod that could not be read
+            self._unread.clear()
         metadata, spec, status = wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
+        if len(claims) >= _MANY_CLAIMS:
+            claims = self._many_claims(claims, metadata.namespace)
         resize_delta = self._specs.resize_delta(spec, status)
         is_counted = status.observed_generation and status.container_statuses and not resize_delta
         namespace = self._text(metadata.namespace) or self._intern(metadata.namespace)
@@ -184,7 +193,7 @@ class PodReader:
             (namespace, metadata.name, metadata.uid),
             self._text(spec.node_name) or self._intern(spec.node_name),
             self._specs.spec(spec, namespace, has_local_storage=has_local_storage),
-            claims if len(claims) < _MANY_CLAIMS else self._many_claims(claims, namespace),
+            claims,
             resize_delta,
             metadata.generation if is_counted and spec.node_name else 0,
         )
@@ -212,7 +221,8 @@ class PodReader:
         head = line[:fields_at] + line[fields_end:spec_at] if fields_at >= 0 else line[:spec_at]
         update = _decode_update(head + line[status_at:]).object
         metadata, status = update.metadata, update.status
-        self._unread.clear()
+        if self._unread:
+            self._unread.clear()
         if (
             metadata.generation != known.generation
             or metadata.uid != known.uid
@@ -243,7 +253,11 @@ class PodReader:
         generation: int,
     ) -> Pod:
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
-        made = made_claims(status) if status.resource_claim_statuses else ()
+        claims: tuple[tuple[str, str], ...] = ()
+        if status.resource_claim_statuses:
+            claims = made_claims(status)
+            if len(claims) >= _MANY_CLAIMS:
+                claims = self._many_claims(claims, names[0])
         started, deleted = status.start_time, metadata.deletion_timestamp
         pod = Pod(  # in the order of its fields: msgspec takes three times as long for keywords
             names[0],
@@ -263,7 +277,7 @@ class PodReader:
             self._statuses.transitions(status.conditions, created_s),
             resize_delta,
             generation,
-            made if len(made) < _MANY_CLAIMS else self._many_claims(made, names[0]),
+            claims,
         )
         return _mark_unread(pod, ", ".join(self._unread)) if self._unread else pod
 
@@ -283,12 +297,12 @@ class PodReader:
         return tuple(bounded_owner(owner, own) for owner in self._decode_owners(text))
 
     def _new_labels(self, metadata: PodMetadata) -> Labels:
-        table, of = self._tables.labels, metadata.namespace
-        return self._new_part(table, metadata.labels, self._decode_labels, of, {})
+        namespace, table = metadata.namespace, self._tables.labels
+        return self._new_part(table, metadata.labels, self._decode_labels, namespace, {})
 
     def _new_owners(self, metadata: PodMetadata) -> tuple[OwnerReference, ...]:
-        table, of = self._tables.owners, metadata.namespace
-        return self._new_part(table, metadata.owner_references, self._owners, of, ())
+        namespace, table = metadata.namespace, self._tables.owners
+        return self._new_part(table, metadata.owner_references, self._owners, namespace, ())
 
     def _new_part(
         self,
@@ -298,10 +312,9 @@ class PodReader:
         namespace: str,
         instead: V,
     ) -> V:
+        if len(raw) < SHORT_TEXT_BYTES:
+            return intern_field(table, raw, decode)
         text = bytes(raw)
-        found = table.get(text)  # one that is empty
-        if found is not None:
-            return found
         made = decode_part(table, text, decode)
         return self._keep(table, text, made, estimate_bytes(text), namespace, instead)
 
