@@ -9,8 +9,6 @@ SITE_TOOLS := $(VENV)/docs
 RELEASE_TOOLS := $(VENV)/release
 PYTHONS ?= 3.12 3.13
 BENCH ?= full
-SEEDS ?= 60
-FIRST ?= 0
 PYTHONS_TARGET ?= test
 IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
 CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_proxies.py \
@@ -72,9 +70,9 @@ test: $(STAMP) ## all that needs nothing but Python and is no story (four minute
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
-simulate: $(STAMP) ## play SEEDS=60 stories of a cluster in trouble, from seed FIRST=0, check what must hold, and replay each; then the tests that play stories
-	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
-	$(BIN)/pytest -q -n 2 --dist worksteal $(STORIES)
+simulate: $(STAMP) ## play stories of a cluster in trouble (SEEDS=1000, FIRST=0), check what must hold, and replay each; then the tests that play stories
+	$(BIN)/python -m tests.safety $(FIRST:%=--first %) $(SEEDS:%=--seeds %)
+	$(BIN)/pytest -q -n 2 --dist worksteal --timeout 900 $(STORIES)
 
 real-tools: $(STAMP) ## build the control plane, KWOK, Alertmanager and a collector, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py

@@ -1,6 +1,6 @@
 """ConsolidateNodes finds the pods of nodes that can be emptied as a whole, and of no others."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
 from tests.support.golden import Golden
+from tests.support.quick_plans import seek_plans_briefly
 from tests.support.random_steps import in_one_field
 
 NAMES = ("n1", "n2", "n3")
@@ -344,6 +345,14 @@ def changed(cluster: Scenario, drawn: Any, number: int) -> Any:
     return one
 
 
+@pytest.fixture(scope="module")
+def brief_plans() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patches:
+        seek_plans_briefly(patches)
+        yield
+
+
+@pytest.mark.usefixtures("brief_plans")
 @pytest.mark.hypothesis
 @given(steps)
 def test_it_finds_at_once_what_a_full_pass_finds(drawn: Iterable[tuple[Any, ...]]) -> None:

@@ -70,7 +70,7 @@ def test_the_order_of_the_objects_in_a_picture_decides_nothing(seed: int, tmp_pa
     play_story(Random(seed), tmp_path, steps=40, records=True)
     whole = replayed(tmp_path)
     items = list(read_items(recording_paths(tmp_path / RECORDING_FOLDER), ignore_damage))
-    for number in range(3):
+    for number in range(2):
         file = tmp_path / f"{number}.rdrec"
         write_file(shuffled(items, Random(number)), file)
         options = ReplayOptions(recording=file, journal=tmp_path)
@@ -265,7 +265,7 @@ def test_what_a_busy_machine_has_late_is_decided_the_same_again(
     expect_the_same(replayed(tmp_path))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5, 12])
+@pytest.mark.parametrize("seed", [1, 5])
 def test_a_process_that_starves_between_any_two_looks_at_a_clock_decides_the_same_again(
     seed: int, tmp_path: Path
 ) -> None:
@@ -277,7 +277,7 @@ def test_a_process_that_starves_between_any_two_looks_at_a_clock_decides_the_sam
     assert (report.not_compared, report.damages) == ((), ())
 
 
-@pytest.mark.parametrize(("seed", "steps"), [(2001, 20), (2002, 20), (2003, 20), (5, 80), (53, 80)])
+@pytest.mark.parametrize(("seed", "steps"), [(2001, 20), (5, 80), (53, 80)])
 def test_so_does_one_that_ends_and_begins_again_meanwhile(
     seed: int, steps: int, tmp_path: Path
 ) -> None:

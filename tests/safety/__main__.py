@@ -10,6 +10,7 @@ import gc
 import sys
 import time
 import traceback
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
@@ -21,11 +22,13 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
 from reactive_desched.replay.text import report_lines
-from tests.safety.mutations import MUTATIONS, mutated
+from tests.safety.mutations import FOUND_BY, MUTATIONS, mutated
 from tests.safety.referee import Violation
 from tests.safety.story import play_story
 
 ALL = "all"
+SEEDS = 40
+"""So many are played, and those whose stories show each rule, where nothing else is asked for."""
 
 
 class Played(NamedTuple):
@@ -66,7 +69,7 @@ def replayed(folder: Path) -> ReplayReport:
     return replay_recording(options, plugin_registry())
 
 
-def seed_that_finds(mutation: str, seeds: range, steps: int) -> tuple[int | None, str]:
+def seed_that_finds(mutation: str, seeds: Iterable[int], steps: int) -> tuple[int | None, str]:
     """Return the first seed in which the referee objects to a mutation, and what it says.
 
     What else goes wrong is no finding of the referee: it is raised.
@@ -80,7 +83,7 @@ def seed_that_finds(mutation: str, seeds: range, steps: int) -> tuple[int | None
     return None, ""
 
 
-def play_mutations(names: list[str], seeds: range, steps: int) -> int:
+def play_mutations(names: list[str], seeds: Sequence[int], steps: int) -> int:
     """Print which seed finds each mutation; return 1 where none finds one."""
     missed = []
     for name in names:
@@ -93,11 +96,23 @@ def play_mutations(names: list[str], seeds: range, steps: int) -> int:
     return 1 if missed else 0
 
 
+def seeds_of(first: int | None, count: int | None) -> Sequence[int]:
+    """Return the seeds that were asked for.
+
+    Those of `FOUND_BY` are among them where none were: so each rule decides in one of the stories.
+    """
+    if first is None and count is None:
+        return sorted({*range(SEEDS), *FOUND_BY.values()})
+    return range(first or 0, (first or 0) + (SEEDS if count is None else count))
+
+
 def main() -> int:
     """Play the seeds of the command line on all cores; return 1 where a story failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety", description=__doc__)
-    parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--seeds", type=int, default=200, help="how many (default: 200)")
+    parser.add_argument("--first", type=int, help="the first seed (default: 0)")
+    parser.add_argument(
+        "--seeds", type=int, help=f"how many (default: {SEEDS}, and those that show a rule)"
+    )
     parser.add_argument("--steps", type=int, default=80, help="steps of a story (default: 80)")
     parser.add_argument(
         "--starves", type=float, default=0.0, help="for up to so many seconds (default: 0)"
@@ -113,7 +128,7 @@ def main() -> int:
     if arguments.mutations:
         sys.stdout.write("".join(f"{name}\n" for name in MUTATIONS))
         return 0
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    seeds = seeds_of(arguments.first, arguments.seeds)
     if arguments.mutation:
         names = list(MUTATIONS) if arguments.mutation == ALL else [arguments.mutation]
         return play_mutations(names, seeds, arguments.steps)

@@ -268,3 +268,48 @@ def mutated(name: str) -> Iterator[None]:
         for target, attribute, replacement in MUTATIONS[name]():
             stack.enter_context(patch.object(target, attribute, replacement))
         yield
+
+
+FOUND_BY: Final[Mapping[str, int]] = {
+    "guard StandingTime": 2,
+    "guard DoNotEvict": 5,
+    "guard SafeToEvict": 22,
+    "guard DoNotDisrupt": 7,
+    "guard Gangs": 54,
+    "guard YoungPods": 8,
+    "guard NewlyReadyPods": 5,
+    "guard DrainedNodes": 3,
+    "guard Rollouts": 132,
+    "guard UnreadyWorkloads": 11,
+    "guard StatefulSetOrder": 63,
+    "guard SingleReplicas": 15,
+    "rate per cluster": 6,
+    "rate per zone": 4,
+    "rate per node": 53,
+    "rate per plugin": 2,
+    "rate per namespace": 5,
+    "rate per owner": 26,
+    "rates over restarts": 2,
+    "uptime": 2,
+    "server time": 22,
+    "warm-up": 127,
+    "limits over restarts": 20,
+    "moving per namespace": 13,
+    "moves over restarts": 2,
+    "zone brake": 17,
+    "pause by command": 1,
+    "brakes over restarts": 1,
+    "brakes before sending": 9,
+    "lost watches": 6,
+    "cancelling": 2,
+    "outdated decisions": 3,
+    "age of decisions": 7,
+    "intent before request": 0,
+    "inherited requests": 3,
+    "open intents": 2,
+    "findings before sending": 9,
+    "marks of sets": 10,
+    "pods of sets that are kept": 41,
+    "end of emptied nodes": 10,
+}
+"""A seed whose story shows that a rule is switched off."""

@@ -29,14 +29,14 @@ from hypothesis.stateful import run_state_machine_as_test
 from reactive_desched.journal.segments import list_segments, read_lines
 from tests.safety.__main__ import play_mutations, replayed
 from tests.safety.machine import ClusterInTrouble
-from tests.safety.mutations import MUTATIONS, mutated
+from tests.safety.mutations import FOUND_BY, MUTATIONS, mutated
 from tests.safety.referee import Violation
 from tests.safety.story import play_story
 from tests.safety.world import World
 
 DEEP = pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
 SEEDS = 2
-"""CI plays 60 in `make simulate`, these among them; `test_order_of_followers` plays 2 and 5."""
+"""`make simulate` plays 40, these among them; `test_order_of_followers` plays 2 and 5."""
 
 
 @pytest.fixture(scope="module")
@@ -105,50 +105,6 @@ def test_a_mutation_changes_a_part_that_the_program_has(name: str) -> None:
 
     assert [getattr(*part) for part in parts] == before
 
-
-FOUND_BY = {
-    "guard StandingTime": 2,
-    "guard DoNotEvict": 5,
-    "guard SafeToEvict": 22,
-    "guard DoNotDisrupt": 7,
-    "guard Gangs": 54,
-    "guard YoungPods": 8,
-    "guard NewlyReadyPods": 5,
-    "guard DrainedNodes": 3,
-    "guard Rollouts": 132,
-    "guard UnreadyWorkloads": 11,
-    "guard StatefulSetOrder": 63,
-    "guard SingleReplicas": 15,
-    "rate per cluster": 6,
-    "rate per zone": 4,
-    "rate per node": 53,
-    "rate per plugin": 2,
-    "rate per namespace": 5,
-    "rate per owner": 26,
-    "rates over restarts": 2,
-    "uptime": 2,
-    "server time": 22,
-    "warm-up": 127,
-    "limits over restarts": 20,
-    "moving per namespace": 13,
-    "moves over restarts": 2,
-    "zone brake": 17,
-    "pause by command": 1,
-    "brakes over restarts": 1,
-    "brakes before sending": 9,
-    "lost watches": 6,
-    "cancelling": 2,
-    "outdated decisions": 3,
-    "age of decisions": 7,
-    "intent before request": 0,
-    "inherited requests": 3,
-    "open intents": 2,
-    "findings before sending": 9,
-    "marks of sets": 10,
-    "pods of sets that are kept": 41,
-    "end of emptied nodes": 10,
-}
-"""A seed whose story shows that a rule is switched off."""
 
 HISTORY = "journal/test_history.py"
 LIMITS = "gate/test_policy_limits.py"
