@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import trio
 from hypothesis import given
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from trio.testing import MockClock
 
 from reactive_desched.errors import NotRecorded
+from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import recorder as recorder_module
@@ -40,7 +42,8 @@ from reactive_desched.recording.rows import RowWriter
 from reactive_desched.recording.segment_file import SegmentFile
 from reactive_desched.recording.segments import recording_paths
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.resources import NODES
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import NODES, WATCHED_KINDS
 from reactive_desched.telemetry.logs import logger
 from reactive_desched.testing.builders import node, pod, pod_status
 from tests.support.golden import Golden
@@ -143,6 +146,28 @@ def test_what_came_after_a_moment_leads_to_the_state_of_each_later_one(
                 break
             state.apply(item)
         assert without_versions(holding(state)) == without_versions(objects)
+
+
+@pytest.mark.parametrize("resource", WATCHED_KINDS)
+def test_an_object_of_every_kind_that_comes_and_goes_is_read_back(
+    resource: str, tmp_path: Path
+) -> None:
+    raw = {"metadata": {"name": "one", "namespace": "shop", "uid": "u1"}}
+    obj = make_codecs(InternTables())[resource].decode_object(msgspec.json.encode(raw))
+    seen: list[tuple[float, dict[str, Any]]] = []
+
+    async def play(recorded: Recorded) -> None:
+        for change in (recorded.state.upsert, recorded.state.remove):
+            await anyio.sleep(30)  # the first picture has nothing
+            change(obj)
+            await anyio.sleep(30)
+            seen.append((recorded.wall(), recorded.objects()))
+        await anyio.sleep(60)
+
+    recorded = virtual(play, tmp_path)
+
+    assert [holding(recorded.read(wall_s)) for wall_s, _ in seen] == [each for _, each in seen]
+    assert seen[0][1] != seen[1][1]
 
 
 def without_versions(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
