@@ -88,6 +88,8 @@ class Consolidation:
                 await checkpoint()
             elif await self._write(each, write):
                 self._announce(each)
+            else:
+                self._taints.refused(each, anyio.current_time())
 
     def _announce(self, written: TaintWrite) -> None:
         """Log and record a set that began or ended."""

@@ -39,7 +39,13 @@ STUCK_AFTER_S: Final = 1800.0
 
 
 RETRY_S: Final = 30.0
-"""A taint is not written again for so long: it was refused, or the watch has not shown it yet."""
+"""A taint that was written is not written again for so long: the watch may not have shown it."""
+
+FIRST_RETRY_S: Final = 1.0
+"""One that was refused is written again after so long, then twice as long, up to `RETRY_S`.
+
+A node that is not closed meanwhile takes pods, which then move twice.
+"""
 
 PLANNED_FOR_S: Final = 120.0
 """A node that is planned is so no more when no other was emptied for so long.
@@ -127,6 +133,13 @@ class TaintWrite(Struct, frozen=True):
     opens: bool = False
 
 
+class _Retry(Struct, frozen=True):
+    """From when on a taint may be written again, and how long was waited after a refusal."""
+
+    at: float
+    waited_s: float
+
+
 class SetTaints:
     """The taints of the sets of one controller, from one look to the next.
 
@@ -136,7 +149,7 @@ class SetTaints:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._progress = SetProgress()
-        self._retry_at: dict[tuple[str, str | None], float] = {}
+        self._retries: dict[tuple[str, str | None], _Retry] = {}
 
     def nodes(self) -> Sequence[NodeInfo]:
         """Return the nodes with the taint."""
@@ -163,9 +176,16 @@ class SetTaints:
         the names of those of which a pod is found as one of a set.
         """
         self._progress.forget_others(each.name for each in nodes)
-        self._retry_at = {each: at for each, at in self._retry_at.items() if at > now()}
+        known_s = now() - RETRY_S
+        self._retries = {each: of for each, of in self._retries.items() if of.at > known_s}
         for write in self._all(nodes, found, now):
             yield write if write is not None and self._is_due(write, now()) else None
+
+    def refused(self, write: TaintWrite, now: float) -> None:
+        """Note that a taint that was yielded could not be written: it is tried again soon."""
+        what = write.node.name, write.value
+        wait_s = min(RETRY_S, max(FIRST_RETRY_S, 2 * self._retries[what].waited_s))
+        self._retries[what] = _Retry(now + wait_s, wait_s)
 
     def _all(
         self, nodes: Sequence[NodeInfo], found: Collection[str], now: Callable[[], float]
@@ -189,9 +209,10 @@ class SetTaints:
     def _is_due(self, write: TaintWrite, now: float) -> bool:
         """Say whether a taint was not written a moment ago; note that it is now."""
         what = write.node.name, write.value
-        if now < self._retry_at.get(what, now):
+        before = self._retries.get(what, _Retry(now, 0.0))
+        if now < before.at:
             return False
-        self._retry_at[what] = now + RETRY_S
+        self._retries[what] = _Retry(now + RETRY_S, before.waited_s)
         return True
 
     def _begin(self, moved: MoveSet) -> Iterator[TaintWrite]:

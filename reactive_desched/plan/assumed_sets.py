@@ -170,7 +170,10 @@ class AssumedSets:
             in_s = self._written_in(each.node.name, each.value) if self._written_in else None
             if not in_s:
                 self._write(each)
-            elif in_s != REFUSED:
+            elif in_s == REFUSED:
+                self._taints.refused(each, self._now())
+                self._is_changed = True
+            else:
                 self._next, self._due = each, self._now() + in_s
                 return
 

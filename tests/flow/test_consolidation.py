@@ -28,6 +28,7 @@ from reactive_desched.model.consolidation import (
     EMPTYING,
     PLANNED,
     consolidating_taint,
+    consolidation_of,
 )
 from reactive_desched.model.findings import Finding, MoveSet
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
@@ -443,6 +444,18 @@ async def test_a_taint_that_is_refused_for_another_reason_names_no_right() -> No
     assert line["remedy"] is None
 
 
+async def test_a_taint_that_is_refused_once_is_written_seconds_later() -> None:
+    controller = Consolidating()
+    controller.refusal = RequestRejected("503", retryable=True)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        refused = len(controller.writes)
+        controller.refusal = None
+        await anyio.sleep(RETRY_S / 2)
+        assert len(controller.writes) > refused
+        assert consolidation_of(controller.node("n1")) is not None
+
+
 async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
     controller, noted = Consolidating(), list[Item]()
     controller.refusal = RequestRejected("403", retryable=False, is_denied=True)
@@ -452,7 +465,7 @@ async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() ->
             await anyio.sleep(2.5 * RETRY_S)
 
     assert controller.evicted_names == []
-    assert 2 <= len(controller.writes) <= 4
+    assert 2 <= len(controller.writes) <= 8, "it is tried again, less and less often"
     assert TaintRefused(Instant(1, 1), "n1", EMPTYING) in noted
     [line, *_] = controller.log.values_of("the taint of a node cannot be written")
     assert "deploy/drain/rbac.yaml" in line["remedy"]
