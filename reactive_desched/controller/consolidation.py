@@ -134,7 +134,7 @@ class TaintWrite(Struct, frozen=True):
 
 
 class _Retry(Struct, frozen=True):
-    """From when on a taint may be written again, and how long was waited after a refusal."""
+    """Keeps from when on a taint may be written again, and how long was waited for it."""
 
     at: float
     waited_s: float

@@ -396,16 +396,6 @@ class AssumedCluster:
                 parked.wake(self._clock.now)
                 self._later(_Step(), parked.not_before - self._clock.now)
 
-    def could_be_bound_to(self, pod: Pod, node: str) -> bool:
-        """Say whether the replacement of a pod could be bound to a node now.
-
-        One that comes when the pod is gone is bound later: nothing speaks against any node.
-        """
-        owner = controller_of(pod.owners)
-        if owner is not None and self._comes_later(owner):
-            return True
-        return self.would_be_bound_to(replace(pod, node=""), node)
-
     def would_be_bound_to(self, pod: Pod, node: str) -> bool:
         """Say whether a pod without a node could be bound to this one now."""
         return self._scheduler.choose_node(pod, NodeChance(node)) == node

@@ -83,10 +83,6 @@ class RecordedEnd(Struct):
     sent_s: float = 0.0
     settled_in_s: float | None = None
 
-    def is_near(self, now_s: float, within_s: float) -> bool:
-        """Say whether it began so long before or after a moment at most."""
-        return abs(self.began_s - now_s) <= within_s
-
 
 class RecordedFacts(Struct):
     """The facts of a recording: times are seconds since the epoch.

@@ -5,7 +5,6 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.controller.consolidation import RETRY_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node, Pod, PodCondition, PodStatus
@@ -77,7 +76,7 @@ def test_a_taint_that_the_recorded_controller_was_refused_is_refused_here_too() 
     alone_s = first_eviction_s()
     refused = TaintRefused(at(2), "n1", EMPTYING)
 
-    assert first_eviction_s(refused) == pytest.approx(alone_s + RETRY_S, abs=1.5)
+    assert first_eviction_s(refused) == pytest.approx(alone_s + 3, abs=1.5)
     assert first_eviction_s(replace(refused, value=EMPTY)) == alone_s
     assert first_eviction_s(replace(refused, node="n2")) == alone_s
 

@@ -154,6 +154,30 @@ def test_the_eviction_that_was_recorded_is_made_once_and_its_replacement_is_the_
     assert made.evictions[0].end == "moved"
 
 
+@pytest.mark.parametrize(
+    ("recorded_s", "ready_s"),
+    [
+        pytest.param(101.5, 111.5, id="a process that was late made the same eviction"),
+        pytest.param(104.0, 110.0, id="a later one says nothing of now"),
+        pytest.param(99.5, 110.0, id="no replacement is Ready sooner than it can be"),
+    ],
+)
+def test_a_replacement_is_ready_as_if_it_came_now_unless_the_recorded_process_was_late(
+    recorded_s: float, ready_s: float
+) -> None:
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        evicted(recorded_s, WEB, NEW),
+        NothingChanged(at(300)),
+    )
+
+    (only,) = made.evictions
+    assert only.ready_s is not None
+    assert only.time_s + only.ready_s - START_S == pytest.approx(ready_s, abs=0.1)
+
+
 def test_a_pod_that_only_the_recorded_controller_moved_stays_where_it_was() -> None:
     """It is evicted only when this policy has a reason to: its node is tainted later."""
     made = run(
