@@ -34,7 +34,10 @@ _SAID_BY_CHECKS: Final = (
 )
 """The states whose causes are checks that fail, each with a line of its own."""
 
-_NOT_PAUSED: Final = {MANUAL: "no person holds it", BRAKE: "no brake stops the evaluation"}
+_NOT_PAUSED: Final = {
+    MANUAL: "no person holds it",
+    BRAKE: "no brake stops the evaluation; brake/… say whether one holds evictions",
+}
 """What is said of an intentional pause that is none now."""
 
 _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
