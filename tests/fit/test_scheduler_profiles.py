@@ -400,6 +400,29 @@ NOTHING = ScoreRules(
     inter_pod_affinity=0,
     topology_spread=0,
 )
+
+
+def test_other_profiles_count_at_once_in_filters_and_in_scores() -> None:
+    mine = of(MINE, pod("web", on="n1", requests={"cpu": "1"}))
+    room = {"cpu": "4", "memory": "8Gi", "pods": "9"}
+    there = (
+        node("n1", allocatable=ROOM),
+        node("busy", "gpu:NoSchedule", allocatable=room),
+        node("idle", allocatable=room),
+        pod("old", on="busy", requests={"cpu": "2", "memory": "1Gi"}),
+    )
+    spreading = replace(NOTHING, resources_fit=1)
+    packing = replace(spreading, allocation=Allocation(MOST_ALLOCATED))
+    fit = fit_by(SchedulerProfiles({MINE: SchedulerProfile(MINE, scores=spreading)}), *there)
+    assert fit.explain_other_nodes(mine, EVERYTHING)[0] == ["idle"]
+
+    for scores, first in ((spreading, "idle"), (packing, "busy")):
+        profile = SchedulerProfile(MINE, FILTERS - {TAINT_TOLERATION}, scores=scores)
+        fit.reconfigure(SchedulerProfiles({MINE: profile}))
+        assert fit.explain_other_nodes(mine, EVERYTHING)[0] == [first]
+        assert fitting_nodes(fit, mine) >= {"busy", "idle"}
+
+
 LIKES_WEB = anti_affinity_term("app=web")
 BESIDE_WEB = with_spec(pod("db", on="n1"), pod_affinity=(LIKES_WEB,))
 NEAR_WEB = with_spec(
