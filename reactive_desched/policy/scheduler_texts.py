@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.detect_kind import is_settings
 from reactive_desched.policy.documents import SourceText, duplicate_keys
@@ -95,36 +97,41 @@ class SchedulerTexts:
 def _read_configuration(
     source: SourceText, diagnostics: DiagnosticList
 ) -> "SchedulerConfiguration | None":
-    from reactive_desched.policy.settings.scheduler import SchedulerConfiguration
-
     diagnostics.texts[source.name] = source.text
     try:
-        trees = read_documents(source.text, source.name)
+        return _decode(source)
     except PolicyErrors as error:
         for problem in error.diagnostics:
-            diagnostics.add(problem)
+            # Corrections are made in the text that is checked, which is another one.
+            diagnostics.add(replace(problem, fix=None))
         return None
+
+
+def _decode(source: SourceText) -> "SchedulerConfiguration":
+    """Read one configuration; raises PolicyErrors with everything wrong in it."""
+    from reactive_desched.policy.settings.scheduler import SchedulerConfiguration
+
+    found = DiagnosticList()
+    trees = read_documents(source.text, source.name)
     at = SourceLocation(source.name, trees[0] if trees else _NOTHING)
     if len(trees) > 1:
         more = SourceLocation(source.name, trees[1])
         hint = "give each configuration a file or a key of its own"
-        diagnostics.add(
-            more.diagnostic("this is a second document", hint, rule=Rule.SECOND_DOCUMENT)
-        )
+        found.add(more.diagnostic("this is a second document", hint, rule=Rule.SECOND_DOCUMENT))
     for problem in duplicate_keys(at, is_strict=True):
-        diagnostics.add(problem)
+        found.add(problem)
     for field, rule in (("apiVersion", Rule.MISSING_API_VERSION), ("kind", Rule.MISSING_KIND)):
         if at.below(field).is_null:
             hint = "the kube-scheduler does not read a file without it"
-            diagnostics.add(at.diagnostic(f"has no {field}", hint, rule=rule))
-    found = Decoder(diagnostics, FieldHints()).decode(SchedulerConfiguration, at)
+            found.add(at.diagnostic(f"has no {field}", hint, rule=rule))
+    read = Decoder(found, FieldHints()).decode(SchedulerConfiguration, at)
     for field in ("file", "configMap"):
         if not at.below(field).is_null:
             hint = "write the configuration itself here"
-            diagnostics.add(
-                at.below(field).diagnostic("unknown field", hint, rule=Rule.UNKNOWN_FIELD)
-            )
-    return found
+            found.add(at.below(field).diagnostic("unknown field", hint, rule=Rule.UNKNOWN_FIELD))
+    found.raise_if_errors()
+    assert read is not None, "what is not decoded has an error"
+    return read
 
 
 def with_texts(source: SourceText, read: Mapping[int, SourceText]) -> str:

@@ -20,6 +20,7 @@ from reactive_desched.model.scheduler_profile import (
 from reactive_desched.plan.recorded_moment import read_configuration
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.corrections import correct
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.scheduler_texts import SchedulerTexts
 from reactive_desched.policy.settings.scheduler import ConfigMapKey
@@ -135,6 +136,18 @@ async def test_a_file_that_is_refused_keeps_what_is_in_force(
 
     assert bench.rejects_ports
     assert "\n".join(said) == golden()
+
+
+def test_what_is_wrong_in_a_file_is_not_corrected_in_the_settings(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(SETTINGS + "scheduler: {config: [{file: batch.yaml}]}\n")
+    (tmp_path / "batch.yaml").write_text(f"{HEAD}profile: []\n")
+
+    corrected = correct(settings, plugin_registry())
+
+    assert (corrected.text, corrected.corrections) == (settings.read_bytes(), ())
+    (left,) = corrected.left.errors
+    assert (left.source, left.line, left.column) == (str(tmp_path / "batch.yaml"), 3, 1)
 
 
 def test_two_files_cannot_have_the_same_scheduler(tmp_path: Path) -> None:
