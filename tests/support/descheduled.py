@@ -20,6 +20,7 @@ from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import Node
 from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICTION
@@ -27,6 +28,7 @@ from reactive_desched.model.resources import add_resources
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
@@ -111,18 +113,20 @@ class DescheduledCluster:
 
     def found_by_sweep(self) -> list[str]:
         """Name the pods that a sweep would evict now; the evictions are not carried out."""
+        return [finding.pod.name for finding in self.swept()]
+
+    def swept(self, policy: Policy | None = None) -> Iterator[Finding]:
+        """Yield what a sweep would evict now, by another policy if given; nothing is carried out."""
         state = ClusterState()
         for resource in self._codecs:
             for key in self.state.keys(resource):
                 if (known := self.state.get(resource, key)) is not None:
                     state.upsert(known)
-        cycle = Cycle(self.config.policy, state, ClusterView(state, self._now))
-        found = []
+        cycle = Cycle(policy or self.config.policy, state, ClusterView(state, self._now))
         for decided in cycle.run():
             if isinstance(decided.decision, Evict):
-                found.append(decided.finding.pod.name)
+                yield decided.finding
                 cycle.confirm(decided)
-        return found
 
     def pending(self) -> Iterator[PendingFinding]:
         """Yield the findings that wait."""

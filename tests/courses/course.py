@@ -1,0 +1,266 @@
+"""A drawn hour of a small cluster: workloads and nodes, and what happens to them and when.
+
+What happens is drawn before it is played, so that the same hour can be played with the
+descheduler, without it, and with it up to one of its evictions.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import with_condition
+from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster, node, workload
+
+HOUR_S: Final = 3600.0
+QUIET_S: Final = 900.0
+"""So long before the first thing happens, and after the last one."""
+SHORT_S: Final = (2.0, 5.0, 10.0, 20.0, 40.0)
+"""So long what passes lasts: less than a minute, which is what the guards wait for."""
+ZONES: Final = "abc"
+WORKLOADS: Final = ("api", "db", "ui", "queue", "cache")
+
+
+class Happening(NamedTuple):
+    """Something that happens at a time, in seconds from the start: an `Hour`'s method by name."""
+
+    at_s: float
+    what: str
+    args: tuple[Any, ...] = ()
+    passes: bool = False
+
+
+class Course(NamedTuple):
+    """What an hour begins with, and what happens in it, in order of time."""
+
+    seed: int
+    nodes: tuple[tuple[str, str, str, str], ...]  # name, zone, pool, CPU
+    workloads: tuple[tuple[str, str, int, dict[str, Any]], ...]  # resource, name, replicas, pod
+    happenings: tuple[Happening, ...]
+
+
+def drawn_course(seed: int, changes: int = 12) -> Course:
+    """Draw an hour: most of what happens in it passes within a minute."""
+    rng = Random(seed)
+    nodes = tuple(
+        (f"n{n}", ZONES[n % 3], rng.choice(("blue", "green")), rng.choice(("2", "4", "4", "8")))
+        for n in range(1, rng.randint(4, 7))
+    )
+    workloads = tuple(_drawn_workloads(rng))
+    happenings: list[Happening] = []
+    for n in range(changes):
+        at_s = QUIET_S + n * (HOUR_S - 2 * QUIET_S) / changes + rng.uniform(0, 60)
+        happenings += _drawn_happenings(rng, at_s, nodes, workloads, n)
+    return Course(seed, nodes, workloads, tuple(sorted(happenings)))
+
+
+def _drawn_workloads(rng: Random) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
+    for name in rng.sample(WORKLOADS, rng.randint(3, 5)):
+        pod: dict[str, Any] = {
+            "cpu": rng.choice(("100m", "250m", "500m", "1")),
+            "memory": rng.choice(("128Mi", "512Mi", "1Gi")),
+            "labels": {"role": rng.choice(("front", "back"))},
+        }
+        for rule in rng.sample(_POD_RULES, rng.randint(0, 2)):
+            pod |= rule(rng, name)
+        yield rng.choice(("deployments", "statefulsets")), name, rng.randint(1, 6), pod
+
+
+def _spread(rng: Random, name: str) -> dict[str, Any]:
+    labels = rng.choice(({"app": name}, {"role": "front"}))
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": rng.choice((HOSTNAME, ZONE)),
+        "whenUnsatisfiable": rng.choice(("DoNotSchedule", "ScheduleAnyway")),
+        "labelSelector": {"matchLabels": labels},
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def _affinity(rng: Random, name: str) -> dict[str, Any]:
+    expression = {"key": "pool", "operator": "In", "values": [rng.choice(("blue", "green"))]}
+    term = {"matchExpressions": [expression]}
+    weighted = [{"weight": 10, "preference": term}]
+    apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": name}}}
+    kinds: tuple[dict[str, Any], ...] = (
+        {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+            }
+        },
+        {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}},
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+    )
+    return {"affinity": rng.choice(kinds)}
+
+
+def _toleration(rng: Random, name: str) -> dict[str, Any]:
+    return {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
+
+
+_POD_RULES: Final[tuple[Callable[[Random, str], dict[str, Any]], ...]] = (
+    _spread,
+    _affinity,
+    _toleration,
+)
+
+
+def _drawn_happenings(
+    rng: Random, at_s: float, nodes: Any, workloads: Any, n: int
+) -> Iterator[Happening]:
+    """Draw one thing that happens, and its end where it passes."""
+    name, zone, pool, cpu = rng.choice(nodes)
+    resource, app, replicas, _ = rng.choice(workloads)
+    other = rng.choice([each for each in ("blue", "green") if each != pool])
+    both: dict[str, tuple[tuple[str, Any], tuple[str, Any]]] = {
+        "taint": (
+            ("taint", (name, rng.choice(("NoSchedule", "PreferNoSchedule")), True)),
+            ("taint", (name, "", False)),
+        ),
+        "cordon": (("cordon", (name, True)), ("cordon", (name, False))),
+        "pool": (("label", (name, "pool", other)), ("label", (name, "pool", pool))),
+        "no pool": (("label", (name, "pool", None)), ("label", (name, "pool", pool))),
+        "zone": (
+            ("label", (name, ZONE, rng.choice(ZONES))),
+            ("label", (name, ZONE, zone)),
+        ),
+        "no zone": (("label", (name, ZONE, None)), ("label", (name, ZONE, zone))),
+        "less CPU": (("allocatable", (name, "1")), ("allocatable", (name, cpu))),
+        "scale in": (
+            ("scale", (resource, app, rng.randint(0, max(replicas - 1, 0)))),
+            ("scale", (resource, app, replicas)),
+        ),
+        "scale out": (
+            ("scale", (resource, app, replicas + rng.randint(1, 4))),
+            ("scale", (resource, app, replicas)),
+        ),
+        "job": (("job", (f"job-{n}", rng.randint(1, 4), "500m")), ("no_job", (f"job-{n}",))),
+        "node gone": (("remove", (name,)), ("join", (name, zone, pool, cpu))),
+        "node comes": (
+            ("join", (f"m{n}", rng.choice(ZONES), pool, "4")),
+            ("remove", (f"m{n}",)),
+        ),
+        "role": (("role", (app, "back")), ("role", (app, "front"))),
+        "sick": (("condition", (name, "True")), ("condition", (name, "False"))),
+        "pods fail": (("fail", (app, 1)), ("fail", (app, 1))),
+        "roll out": (("roll_out", (resource, app, n)), ("roll_out", (resource, app, n + 100))),
+    }
+    (what, args), (ends, with_args) = both[rng.choice(sorted(both))]
+    if rng.random() < 0.75:
+        yield Happening(at_s, what, args, passes=True)
+        yield Happening(at_s + rng.choice(SHORT_S), ends, with_args, passes=True)
+    else:
+        yield Happening(at_s, what, args)
+
+
+class Hour:
+    """A simulated cluster in which what was drawn happens; each method is one kind of it."""
+
+    def __init__(self, course: Course) -> None:
+        self.world = SimulatedCluster(chance=course.seed)
+        for name, zone, pool, cpu in course.nodes:
+            self.join(name, zone, pool, cpu)
+        for resource, name, replicas, pod in course.workloads:
+            spec = workload(name, replicas, **pod)
+            if resource == "statefulsets":
+                spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+            self.world.create(resource, name, spec)
+
+    def happen(self, happening: Happening) -> None:
+        """Let one thing happen; what concerns an object that is gone changes nothing."""
+        getattr(self, happening.what)(*happening.args)
+
+    def join(self, name: str, zone: str, pool: str, cpu: str) -> None:
+        if self._has("nodes", name):
+            return
+        labels = {"pool": pool}
+        self.world.store.create("nodes", node(f"{name}/{zone}", labels=labels, cpu=cpu))
+        self.world.cluster.settle()
+
+    def remove(self, name: str) -> None:
+        if self._has("nodes", name):
+            self.world.delete("nodes", name)
+
+    def taint(self, name: str, effect: str, is_there: bool) -> None:
+        own = {"key": "maintenance", "value": "now", "effect": effect}
+
+        def change(obj: Any) -> Any:
+            others = [t for t in obj["spec"].get("taints") or () if t["key"] != "maintenance"]
+            taints = [*others, own] if is_there else others
+            return {**obj, "spec": {**obj["spec"], "taints": taints}}
+
+        self._modify("nodes", name, change)
+
+    def cordon(self, name: str, is_closed: bool) -> None:
+        self._modify(
+            "nodes", name, lambda n: {**n, "spec": {**n["spec"], "unschedulable": is_closed}}
+        )
+
+    def label(self, name: str, key: str, value: str | None) -> None:
+        self._modify("nodes", name, lambda n: _labelled(n, key, value))
+
+    def role(self, app: str, value: str) -> None:
+        """Label the first pod of a workload."""
+        for each in sorted(self.world.names(app))[:1]:
+            self._modify("pods", each, lambda p: _labelled(p, "role", value))
+
+    def allocatable(self, name: str, cpu: str) -> None:
+        def change(obj: Any) -> Any:
+            status = obj["status"]
+            room = {**(status.get("allocatable") or status["capacity"]), "cpu": cpu}
+            return {**obj, "status": {**status, "allocatable": room}}
+
+        self._modify("nodes", name, change, subresource="status")
+
+    def condition(self, name: str, status: str) -> None:
+        at = rfc3339(self.world.clock.now())
+
+        def change(obj: Any) -> Any:
+            old = obj["status"].get("conditions") or []
+            conditions = with_condition(old, {"type": "Sick", "status": status}, at)
+            return {**obj, "status": {**obj["status"], "conditions": conditions}}
+
+        self._modify("nodes", name, change, subresource="status")
+
+    def scale(self, resource: str, app: str, replicas: int) -> None:
+        self.world.edit(resource, app, replicas=replicas)
+
+    def roll_out(self, resource: str, app: str, n: int) -> None:
+        def change(obj: Any) -> Any:
+            template = obj["spec"]["template"]
+            meta = {**template["metadata"], "annotations": {"rolled-out": str(n)}}
+            return {**obj, "spec": {**obj["spec"], "template": {**template, "metadata": meta}}}
+
+        self._modify(resource, app, change)
+
+    def job(self, name: str, pods: int, cpu: str) -> None:
+        template = workload(name, 1, cpu=cpu, memory="128Mi")["template"]
+        template["spec"]["restartPolicy"] = "Never"
+        self.world.create(
+            "jobs", name, {"parallelism": pods, "completions": pods, "template": template}
+        )
+
+    def no_job(self, name: str) -> None:
+        if self._has("jobs", name):
+            self.world.delete("jobs", name)
+
+    def fail(self, app: str, pods: int) -> None:
+        for each in sorted(self.world.names(app))[:pods]:
+            self.world.delete("pods", each)
+
+    def _has(self, resource: str, name: str) -> bool:
+        namespace = "" if resource == "nodes" else "default"
+        return self.world.store.get(resource, namespace, name) is not None
+
+    def _modify(self, resource: str, name: str, change: Any, **more: Any) -> None:
+        if self._has(resource, name):
+            namespace = "" if resource == "nodes" else "default"
+            self.world.store.modify(resource, namespace, name, change, **more)
+            self.world.cluster.settle()
+
+
+def _labelled(obj: Any, key: str, value: str | None) -> Any:
+    labels = {k: v for k, v in obj["metadata"]["labels"].items() if k != key}
+    if value is not None:
+        labels[key] = value
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}

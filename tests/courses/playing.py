@@ -1,0 +1,211 @@
+"""Plays a drawn hour with the descheduler, without it, and up to one of its evictions."""
+
+from typing import Any, Final, NamedTuple
+
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
+from reactive_desched.plugins.inter_pod_anti_affinity import (
+    InterPodAntiAffinityArgs,
+    InterPodAntiAffinityPlugin,
+)
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
+from reactive_desched.plugins.node_affinity import NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.sim.pods import node_of
+from reactive_desched.testing.scenario import plugin_from_policy as made
+from tests.courses.course import HOUR_S, Course, Happening, Hour, drawn_course
+from tests.support.configurations import make_policy, make_profile_of
+from tests.support.descheduled import DescheduledCluster
+
+LATER_S: Final = (65.0, 130.0, 250.0)
+"""So long after an eviction its reason is looked for again."""
+LONGER_S: Final = 30.0
+BOTH: Final = ["DoNotSchedule", "ScheduleAnyway"]
+AFFINITIES: Final = [
+    f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
+]
+
+
+def plugins() -> tuple[Any, ...]:
+    """Return what a user enables who wants all that the descheduler can do without measured use."""
+    return (
+        made(NodeTaintsPlugin, NodeTaintsArgs, includePreferNoSchedule=True),
+        made(NodeAffinityPlugin, NodeAffinityArgs, nodeAffinityType=AFFINITIES),
+        made(InterPodAntiAffinityPlugin, InterPodAntiAffinityArgs),
+        made(DuplicatesPlugin, DuplicatesArgs),
+        made(TopologySpreadPlugin, TopologySpreadArgs, constraints=BOTH),
+        made(
+            LowNodeUtilizationPlugin,
+            LowNodeUtilizationArgs,
+            thresholds={"cpu": 30},
+            targetThresholds={"cpu": 60},
+        ),
+    )
+
+
+class Eviction(NamedTuple):
+    """An eviction of an hour, in seconds from its start."""
+
+    at_s: float
+    pod: str
+    app: str
+    node: str
+    plugin: str
+    message: str
+    before: tuple[Happening, ...] = ()
+
+    def __str__(self) -> str:
+        before = "; ".join(f"{h.at_s - self.at_s:+.1f} s {h.what} {h.args}" for h in self.before)
+        return f"{self.at_s:.1f} s {self.pod} of {self.node} by {self.plugin}: {self.message} | {before}"
+
+
+class Judged(NamedTuple):
+    evictions: tuple[Eviction, ...]
+    passing: tuple[Eviction, ...]
+    longer: tuple[tuple[str, float, float], ...]
+    waited_s: float
+    waits_without_s: float
+
+
+class Played(DescheduledCluster):
+    """Evicts no more once `most` pods were evicted; the next one is `stopped_by`."""
+
+    def __init__(self, hour: Hour, most: float | None) -> None:
+        self.evictions: list[Eviction] = []
+        self.stopped_by: Eviction | None = None
+        self._most = most
+        self._began_s = hour.world.clock.now()
+        guards, moves = GuardSettings(), MoveSettings()
+        super().__init__(hour.world, *plugins(), guards=guards, moves=moves, nodeFit=True)
+
+    def _work(self) -> None:
+        if self._most is not None and self.stopped_by is None:
+            super()._work()
+
+    def _evict(self, evaluation: Evaluation) -> None:
+        if self.stopped_by is not None:
+            return
+        finding = evaluation.finding
+        at_s = self.world.clock.now() - self._began_s
+        own = Eviction(
+            at_s,
+            finding.pod.name,
+            finding.pod.labels["app"],
+            finding.pod.node,
+            finding.plugin,
+            finding.message,
+        )
+        if len(self.evictions) >= (self._most or 0):
+            self.stopped_by = own
+            return
+        before = len(self.evicted)
+        super()._evict(evaluation)
+        if len(self.evicted) > before:
+            self.evictions.append(own)
+
+
+class Waits:
+    """How long pods wait for a node, by workload, in pod-seconds."""
+
+    def __init__(self) -> None:
+        self.by_app: dict[str, float] = {}
+
+    def look(self, hour: Hour, seconds: float) -> None:
+        for pod in hour.world.pods():
+            if not node_of(pod):
+                app = pod["metadata"]["labels"]["app"]
+                self.by_app[app] = self.by_app.get(app, 0.0) + seconds
+
+
+STEP_S: Final = 5.0
+
+
+class Playing:
+    """An hour under way, with the descheduler up to `most` evictions; None: without it."""
+
+    def __init__(self, course: Course, most: float | None) -> None:
+        self.hour, self.waits = Hour(course), Waits()
+        self.hour.world.advance(60)
+        self.cluster = Played(self.hour, most)
+        self.began_s = self._now()
+        self._to_come = [(self.began_s + h.at_s, h) for h in course.happenings]
+
+    def to(self, at_s: float) -> None:
+        """Play up to a time, in seconds from the start."""
+        while (now := self._now()) < (until := self.began_s + at_s):
+            if self._to_come and self._to_come[0][0] <= now:
+                self.hour.happen(self._to_come.pop(0)[1])
+                continue
+            seconds = min([until, now + STEP_S, *(due for due, _ in self._to_come[:1])]) - now
+            self.cluster.run(seconds)
+            self.waits.look(self.hour, seconds)
+
+    def _now(self) -> float:
+        return self.hour.world.clock.now()
+
+
+def _play(course: Course, most: float | None) -> Playing:
+    playing = Playing(course, most)
+    playing.to(HOUR_S)
+    return playing
+
+
+def is_passing(course: Course, n: int, at_s: float) -> bool:
+    """Say whether the reason of the n-th eviction, `at_s` into the hour, is soon found no more.
+
+    The hour is played up to that eviction, and from there without any.
+    """
+    playing = Playing(course, n)
+    playing.to(at_s + STEP_S)
+    stopped_by = playing.cluster.stopped_by
+    assert stopped_by is not None
+    for later_s in LATER_S:
+        playing.to(at_s + later_s)
+        if _is_found(playing.cluster, stopped_by):
+            return False
+    return True
+
+
+def _is_found(cluster: Played, eviction: Eviction) -> bool:
+    """Say whether a sweep by the same plugin alone finds the pod, its node or its workload."""
+    own = [each for each in plugins() if each.name == eviction.plugin]
+    profile = make_profile_of("p", tuple(own), DefaultEvictorArgs.model_validate({"nodeFit": True}))
+    return any(
+        eviction.pod == found.pod.name
+        or eviction.node == found.pod.node
+        or found.pod.labels.get("app") == eviction.app
+        for found in cluster.swept(make_policy((profile,)))
+    )
+
+
+def judged(seed: int, *, asks: bool) -> Judged:
+    """Play an hour with and without the descheduler, and say what was passing."""
+    course = drawn_course(seed)
+    played, alone = _play(course, float("inf")), _play(course, None)
+    cluster, waits, without = played.cluster, played.waits, alone.waits
+    longer = tuple(
+        (app, s, without.by_app.get(app, 0.0))
+        for app, s in waits.by_app.items()
+        if s > without.by_app.get(app, 0.0) + LONGER_S
+    )
+    passing = []
+    for n, each in enumerate(cluster.evictions):
+        if asks and is_passing(course, n, each.at_s):
+            before = tuple(
+                h for h in course.happenings if each.at_s - 90 <= h.at_s <= each.at_s + 65
+            )
+            passing.append(each._replace(before=before))
+    return Judged(
+        tuple(cluster.evictions),
+        tuple(passing),
+        longer,
+        sum(waits.by_app.values()),
+        sum(without.by_app.values()),
+    )
