@@ -135,27 +135,10 @@ class View(Protocol):
         """
         ...
 
-    def larger_lately(self, node: Node) -> tuple[float, Node] | None:
-        """Return a node as it was if it had more a moment ago, and for how long that counts.
-
-        As while a device plugin restarts, it may soon have as much again. None in a sweep.
-        """
-        ...
-
     def departures(self) -> Iterator[UseChange]:
         """Yield the pods that left any node a moment ago, the latest first: they may come back.
 
         To be read at once, as further ones may leave. None in a sweep.
-        """
-        ...
-
-    def departures_of(self, namespace: str) -> Sequence[UseChange]:
-        """Return which pods of a namespace are leaving, or left a moment ago, the latest first.
-
-        Their workload may have as many again soon, so that they are gone is no reason yet to move
-        others. Not among them is one that the controller moves: not while it leaves, nor once its
-        replacement is bound. The last 500 at most; none in a sweep. Ask for the index
-        TerminatingPods.
         """
         ...
 
@@ -164,16 +147,6 @@ class View(Protocol):
 
         Each is given by the value of the label, for how many seconds it is waited for at most, and
         its active pods. None in a sweep.
-        """
-        ...
-
-    def relabelled_nodes(
-        self, topology_key: str
-    ) -> Iterator[tuple[str, str, float, Iterable[Pod]]]:
-        """Yield the nodes whose label had another value a moment ago, which may be back soon.
-
-        Each is given by the value that it has and the one before, for how many seconds the new one
-        must still stand, and its active pods. None in a sweep.
         """
         ...
 

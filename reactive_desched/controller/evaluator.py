@@ -5,6 +5,7 @@ works in small portions, so that the worker can yield to the event loop between 
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -94,7 +95,8 @@ class _EvaluationUnderWay:
     `steps` are those of an answer that was asked for. After them `undecided` is decided, a finding
     of a plan whose decision needed the answer. Where there is none, the plugin begins anew: a plan
     is as old as its beginning, and other findings have to hold when they are decided. `is_again`
-    says that it did, and will ask for the same answers again.
+    says that it did, and will ask for the same answers again. `found_since_s` says since when there
+    are findings that wait, of each node that they are about.
     """
 
     __slots__ = (
@@ -103,6 +105,7 @@ class _EvaluationUnderWay:
         "decided",
         "decision",
         "found",
+        "found_since_s",
         "gone_on_at",
         "is_again",
         "key",
@@ -135,6 +138,7 @@ class _EvaluationUnderWay:
         self.is_again = steps is not None
         self.undecided: Finding | None = None
         self.decided: set[FindingKey] = set()
+        self.found_since_s = _found_since_s(previous)
 
 
 class Evaluator:
@@ -160,6 +164,7 @@ class Evaluator:
         self._gangs = gangs
         self._node_fit = node_fit
         self.started = False
+        self._start: ChangeTrigger | None = None
         self.evaluations = 0
         self.faults = PluginFaults()
         self.slow_plugins = SlowPlugins(plugin_clock)
@@ -206,9 +211,11 @@ class Evaluator:
 
     def resync(self, now: float) -> None:
         """Enqueue every subject, spread over the coming work."""
+        trigger = ChangeTrigger(Resynced(), now)
+        self._start = self._start or trigger
         self.started = True
         subjects = [self.plugins.all_subjects(instance, now) for instance in self._instances]
-        self.queue.resync(subjects, ChangeTrigger(Resynced(), now))
+        self.queue.resync(subjects, trigger)
         self.follow_gangs(now)
 
     def follow_gangs(self, now: float) -> None:
@@ -498,12 +505,23 @@ class Evaluator:
         """Decide on a finding; that of a plan is kept where its decision waits for answers."""
         has_waited = under_way.undecided is not None
         is_plan = isinstance(under_way.key[0].plugin, BalancePlugin)
+        if is_plan and not has_waited:
+            finding = replace(finding, found_since_s=self._since_s(under_way, finding))
         under_way.undecided = finding if is_plan else None
         evaluation = self._decide(under_way, finding, now)
         under_way.undecided = None
         if has_waited and not under_way.is_again:
             self._node_fit.long_answers.end_wait()
         return evaluation
+
+    def _since_s(self, under_way: _EvaluationUnderWay, finding: Finding) -> float:
+        """Return since when a plan has had findings that wait about what this one is about.
+
+        What it finds at the start may have been so for long.
+        """
+        is_start = under_way.trigger is self._start
+        first_s = 0.0 if is_start else under_way.key[0].view.now_s
+        return under_way.found_since_s.setdefault(finding.about_node, first_s)
 
     def _end_proposals(self, under_way: _EvaluationUnderWay) -> None:
         """Note the proposals of a subject whose findings do not hold any more."""
@@ -558,6 +576,16 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     uid = finding.pod.uid
     is_split = instance.plugin.splits_nodes and isinstance(subject, NodeSubject)
     return instance, PodSubject(uid) if is_split else subject, uid
+
+
+def _found_since_s(previous: PreviousFindings) -> dict[str, float]:
+    """Return since when each node that findings are about has findings that wait."""
+    since_s: dict[str, float] = {}
+    for blocked in previous.values():
+        finding = blocked.decision.finding
+        earlier_s = since_s.get(finding.about_node, inf)
+        since_s[finding.about_node] = min(earlier_s, finding.found_since_s)
+    return since_s
 
 
 def _companions(evaluation: Evaluation) -> Iterator[Evaluation]:

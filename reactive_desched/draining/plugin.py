@@ -58,7 +58,7 @@ from reactive_desched.model.findings import (
 )
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.node_table import NodeTable
-from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.usage import UseChange
 from reactive_desched.model.utilization import (
@@ -86,7 +86,7 @@ class _Source(Struct):
 
     `coming_back` are the pods whose replacements would come back, and `has_others` says whether
     another one leaves, or waits for its turn. `recent` are the pods that came or left a moment ago,
-    the latest first, and `larger` is the node as it was if it had more then, and for how long.
+    the latest first.
     """
 
     use: NodeUse
@@ -96,7 +96,6 @@ class _Source(Struct):
     coming_back: list[Amounts]
     spent_namespaces: set[str]
     recent: Sequence[UseChange] = ()
-    larger: tuple[float, Node] | None = None
     has_others: bool = False
 
     @property
@@ -339,7 +338,6 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             if not self.gives_more(used, source.allowed):
                 continue
             source.recent = room.recent_changes(use)
-            source.larger = view.larger_lately(use.node)
             movable = self._movable(source, view, room)
             if (yield from self._propose(source, movable, view, room)) == "cluster":
                 return []
@@ -401,12 +399,8 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
         A node is used too much by the pods that were there all along, and too little if it would
         be beside those that left, or while all of its pods came: it was free, and more may come.
-        `source.recent` has the others, the latest first. What it lacks since a moment may be back.
+        `source.recent` has the others, the latest first.
         """
-        if source.larger is not None and not pool.rule.packs:
-            wait_s, larger = source.larger
-            if not pool.gives_at(larger, source.used):
-                return wait_s
         used = dict(source.used)
         if pool.rule.packs and (wait_s := _taken_wait_s(source)):
             return wait_s

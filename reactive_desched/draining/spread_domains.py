@@ -163,10 +163,7 @@ class Targets:
 
 
 class Spread:
-    """The pods of a constraint by domain, the smallest domain first.
-
-    Moves count in `wait_s` seconds.
-    """
+    """The pods of a constraint by domain, the smallest domain first."""
 
     def __init__(
         self,
@@ -174,11 +171,9 @@ class Spread:
         domains: list[Domain],
         nodes: NodesByDomain,
         view: View,
-        wait_s: float,
     ) -> None:
         self.group = group
         self.domains = domains
-        self.counts_from_s = view.now_s + wait_s if wait_s else 0.0
         self.average = sum(domain.size for domain in domains) / len(domains)
         below = [domain for domain in domains if domain.size < self.average]
         self.destinations = SmallDomains(group, below, nodes, view)

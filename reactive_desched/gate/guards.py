@@ -53,8 +53,9 @@ CHANGED_TOO_RECENTLY: Final = GateReason(
     GuardName.STANDING_TIME,
     "ChangedTooRecently",
     "What the finding is about, such as a taint of the node or the use of a new pod, has not stood "
-    "for its time in `guards.standingTimes`: it may pass by itself. Or the pod would only be "
-    "better off elsewhere, and the room there is so new that others may want it.",
+    "for its time in `guards.standingTimes`, or a plugin that balances has not found it for so "
+    "long: it may pass by itself. Or the pod would only be better off elsewhere, and the room "
+    "there is so new that others may want it.",
     "guards.standingTimes",
 )
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
@@ -163,8 +164,16 @@ MAX_WAITING: Final = 20
 
 
 def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods while what is wrong with their place is so recent that it may pass by itself."""
-    wait_s = finding.counts_from_s - inputs.view.now_s
+    """Hold pods while what is wrong with their place is so recent that it may pass by itself.
+
+    What balances is recent while its plugin has not found it for long, whatever it comes from.
+    """
+    counts_from_s, scope = finding.counts_from_s, "node" if finding.relieves_node else ""
+    if finding.found_since_s and finding.move_set is None:
+        found_from_s = finding.found_since_s + inputs.settings.standing_times.node_use_s
+        if found_from_s > counts_from_s:
+            counts_from_s, scope = found_from_s, scope or "cluster"
+    wait_s = counts_from_s - inputs.view.now_s
     if wait_s <= 0:
         return _new_room(finding, inputs)
     return Hold(
@@ -172,7 +181,7 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
         _TOO_NEW,
         wait_s=wait_s,
         ends="; if it does not, the pod may leave",
-        scope_exhausted="node" if finding.relieves_node else "",
+        scope_exhausted=scope,
     )
 
 

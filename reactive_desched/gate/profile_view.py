@@ -6,11 +6,9 @@ or when the time has come that a filter named.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sized
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Final
-
-from msgspec.structs import replace
 
 from reactive_desched.fit.tried_moves import TriedMoves
 from reactive_desched.fit.upstream import NodeFit
@@ -20,22 +18,17 @@ from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvict
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.node_marks import ReasonRules, is_state_label, is_system_label
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.model.resources import ResourceList, larger_of_each
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import UseChange
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.timers import Timers
 from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
 from reactive_desched.state.cluster import ClusterState, ClusterView
-from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.nodes import left_s
 
 EVALUATED_PER_STEP: Final = 25
 """So many pods that a change concerns are evaluated at once: some 0.3 ms."""
-
-MAX_LEFT: Final = 500
-"""So many pods of a namespace that left a moment ago may come back; more are looked at no further.
-"""
 
 AT_ONCE: Final = ReasonRules()
 """Everything is a reason to evict, at once: the rules of a sweep."""
@@ -110,15 +103,6 @@ class ProfileView(ClusterView):
                 changes.append(self._departure(pod, left_for_s, wait_s))
         return sorted(changes, key=attrgetter("wait_s"), reverse=True)
 
-    def larger_lately(self, node: Node) -> tuple[float, Node] | None:
-        """Return a node as it was where it had more so recently that less may pass."""
-        if not self._rules.use_s or (found := self._standing.shrunk(node.name)) is None:
-            return None
-        shrunk_for_s, before = found
-        if not (wait_s := left_s(self._rules.use_s, shrunk_for_s)):
-            return None
-        return wait_s, replace(node, allocatable=larger_of_each(node.allocatable, before))
-
     def departures(self) -> Iterator[UseChange]:
         """Yield the pods that left any node so recently that they may come back."""
         wanted_s = self._rules.use_s
@@ -129,22 +113,6 @@ class ProfileView(ClusterView):
         came_s = pod.created_s if pod.started_s is None else pod.started_s
         stayed_s = self.now_s - left_for_s - came_s
         return UseChange(wait_s, pod, has_left=True, was_brief=stayed_s < self._rules.use_s)
-
-    def departures_of(self, namespace: str) -> list[UseChange]:
-        """Return which pods of a namespace leave, or left so recently that it may pass."""
-        if not (wanted_s := self._rules.use_s):
-            return []
-        departed = self._pods.departed
-        leaving = (
-            UseChange(wanted_s, pod, has_left=True)
-            for pod in self.index(TerminatingPods).pods_of(namespace)
-            if not (departed.is_moved(pod.uid) or self._in_flight.is_evicting(pod.uid))
-        )
-        left = (
-            self._departure(pod, left_for_s, wanted_s - left_for_s)
-            for left_for_s, pod in departed.of_namespace(namespace, wanted_s)
-        )
-        return list(islice(chain(leaving, left), MAX_LEFT))
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the domain of each node that may be back soon, how long it may take, its pods."""
@@ -158,18 +126,6 @@ class ProfileView(ClusterView):
                 and not info.node.is_terminating
             ):
                 yield value, wait_s, info.active.values()
-
-    def relabelled_nodes(
-        self, topology_key: str
-    ) -> Iterator[tuple[str, str, float, Iterable[Pod]]]:
-        """Yield the values that the label of a node has and had, how long it may pass, its pods."""
-        if not self._rules.label_s:
-            return
-        for name, before, stands_s in self._standing.relabelled(topology_key):
-            wait_s = left_s(self._rules.label_s, stands_s)
-            info = self._nodes.info(name)
-            if wait_s and info is not None and info.node is not None:
-                yield info.node.labels[topology_key], before, wait_s, info.active.values()
 
     def _absent(self, topology_key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes that are not Ready or lost a label, its value, and for how long."""

@@ -108,7 +108,9 @@ class Finding(Struct, frozen=True, gc=False):
     plugin, higher is better: a move that raised it helped, though a better place is left. None
     where all places with a finding are equally bad. `move_set` is the set that it is one of: its
     pods are found in their order, and none of them leaves before all gates let all of them go.
-    `gang` is set by the gate: the pods that leave with this one.
+    `gang` is set by the gate: the pods that leave with this one. `found_since_s` is set by the
+    evaluator for what balances: since when its subject, or its node, has had findings that wait, in
+    seconds since the epoch. Zero: for as long as anybody knows.
     """
 
     pod: Pod
@@ -127,6 +129,12 @@ class Finding(Struct, frozen=True, gc=False):
     place_rank: int | None = None
     move_set: MoveSet | None = None
     gang: GangMove | None = None
+    found_since_s: float = 0.0
+
+    @property
+    def about_node(self) -> str:
+        """The node that the finding is about; empty where it is about its pod or workload."""
+        return self.pod.node if self.relieves_node else ""
 
     @property
     def pod_found(self) -> PodKey:

@@ -121,11 +121,6 @@ def with_more(amounts: ResourceList, more: ResourceList) -> ResourceList:
     return total
 
 
-def larger_of_each(one: ResourceList, other: ResourceList) -> dict[str, int]:
-    """Return the larger amount of each resource."""
-    return {each: max(one.get(each, 0), other.get(each, 0)) for each in one.keys() | other.keys()}
-
-
 def subtract_resources(total: dict[str, int], less: ResourceList) -> None:
     """Take amounts away in place; a resource that reaches zero is dropped."""
     for resource, value in less.items():

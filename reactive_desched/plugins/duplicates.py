@@ -8,7 +8,6 @@ from math import ceil
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
 from pydantic import Field
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
@@ -69,8 +68,6 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     in these count together; a pod that may be on a single node adds none; and a pod with several
     owners is a replica for each of them, but a duplicate only of pods with all the same owners.
 
-    Replicas that left a moment ago, as after a smaller scale, may soon be as many again: where the
-    even share would be higher with them, the controller waits (`guards.standingTimes.nodeUse`).
     While the kube-scheduler would put the replacement of a duplicate on a node that has its share,
     by its scores, the pod stays (the guard `ScoredElsewhere`).
     """
@@ -120,7 +117,6 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         if surplus := _leaving_surplus(subject, replicas, view):
             replicas.total -= surplus
             yield RequeueAfter(_LOOK_AGAIN_S)
-        replicas.left_wait_s = _left_wait_s(subject, surplus, gone, view)
         yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).avoided)
 
     def still_found(self, finding: Finding, subject: ReplicaGroup, view: View) -> Finding | None:
@@ -228,12 +224,10 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                     details=details,
                     by_score=True,
                 )
-                if wait_s := replicas.wait_s(len(possible), share + surplus - 1):
-                    finding = replace(finding, counts_from_s=view.now_s + wait_s)
                 decision = yield finding
                 if decision.pod_leaves:
                     surplus -= 1
-                elif wait_s or decision.scope_exhausted == "node":
+                elif decision.scope_exhausted == "node":
                     break
                 elif decision.scope_exhausted:  # all pods of the group are in one namespace
                     return decision.scope_exhausted
@@ -285,17 +279,12 @@ class _Crowd(NamedTuple):
 
 
 class _Replicas:
-    """The pods of a group: how many count in all and on each node, and which share a node.
-
-    `left_wait_s` is for each one that left a moment ago, the latest first, for how long it may
-    still come back.
-    """
+    """The pods of a group: how many count in all and on each node, and which share a node."""
 
     def __init__(self, unscheduled: int = 0) -> None:
         self.unscheduled = unscheduled
         self.total = unscheduled
         self.on_node: Counter[str] = Counter()
-        self.left_wait_s: list[float] = []
         self._pods: dict[str, list[tuple[_Evictability, Pod]]] = {}
 
     def count(self, node: str, pods: int) -> None:
@@ -306,16 +295,6 @@ class _Replicas:
     def add(self, pod: Pod, evictability: _Evictability) -> None:
         """Add a pod, counted already, that may be a duplicate."""
         self._pods.setdefault(pod.node, []).append((evictability, pod))
-
-    def wait_s(self, nodes: int, share: int) -> float:
-        """Return for how long it must still be so that the even share of the nodes is no more.
-
-        It would be more if as many came back as make it one more.
-        """
-        may_come_back = max(0, share * nodes - self.total)
-        if len(self.left_wait_s) <= may_come_back:
-            return 0.0
-        return self.left_wait_s[may_come_back]
 
     def owner_uids(self, group: ReplicaGroup) -> set[str]:
         """Return the uids of the owner, of which several may have had its name."""
@@ -374,21 +353,6 @@ def _leaving_surplus(group: ReplicaGroup, replicas: "_Replicas", view: View) -> 
         return 0
     wanted = view.replicas_wanted(*owner_uids)
     return 0 if wanted is None else min(leaving, max(0, replicas.total - wanted))
-
-
-def _left_wait_s(
-    group: ReplicaGroup, surplus: int, moved: Collection[PodKey], view: View
-) -> list[float]:
-    """Return for how long each replica that is gone may come back, the longest time first.
-
-    Of those that are leaving, only a `surplus` is not counted as there.
-    """
-    leaving, left = list[float](), list[float]()
-    for each in view.departures_of(group.namespace):
-        if group in replica_groups(each.pod) and each.pod.uid not in moved:
-            is_there = view.active_pod(each.pod.uid) is not None
-            (leaving if is_there else left).append(each.wait_s)
-    return [*leaving[:surplus], *left]
 
 
 def _possible_nodes(

@@ -1,7 +1,5 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -9,7 +7,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from enum import StrEnum
 from functools import cache
@@ -126,10 +123,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     constraint with an empty `labelSelector` moves no pod: the kube-scheduler counts no pods for it.
     Where a node is not Ready any more, or has lost its topology label, its pods count in its domain
     for 5 min (`guards.standingTimes.absentNodes`), as long as Kubernetes itself waits for it: a
-    domain that only looks emptier would take pods that have to go back. A spread that would be even
-    with the pods that left within the last minute (`guards.standingTimes.nodeUse`) waits as long:
-    after a smaller scale the workload may soon have as many pods again. So does one that would be
-    even without new values of topology labels (`nodeLabels`). Pods of a constraint that
+    domain that only looks emptier would take pods that have to go back. Pods of a constraint that
     none of them has as DoNotSchedule stay while the kube-scheduler would put their replacements
     back by its scores (the guard `ScoredElsewhere`).
 
@@ -333,53 +327,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if not (yield from self._is_declared(group, domains, view)):
             return None
         yield YieldPoint()
-        wait_s = yield from self._wait_s(group, domains, view)
-        relabelled_s = yield from self._relabelled_s(group, domains, nodes, view)
-        wait_s = max(wait_s, relabelled_s)
-        yield YieldPoint()
-        return Spread(group, domains, nodes, view, wait_s)
-
-    def _wait_s(self, group: SpreadGroup, domains: Sequence[Domain], view: View) -> Steps[float]:
-        """Return for how long a spread must still be uneven to be restored.
-
-        Pods that left a moment ago may come back: it is even where it would be with the last of
-        them.
-        """
-        left: list[tuple[float, str]] = []
-        for change in view.departures_of(group.namespace):
-            pod = change.pod
-            if group.selector.matches(pod.labels) and self.args.covers(pod):
-                node_and_pods = view.pods_of(NodeSubject(pod.node))
-                at = node_and_pods and group.nodes.domain_of(node_and_pods[0])
-                if at is not None:
-                    left.append((change.wait_s, at))
-        yield YieldPoint()
-
-        def is_even(count: int) -> bool:
-            came_back = Counter(at for _, at in left[:count])
-            sizes = (domain.size + came_back[domain.value] for domain in domains)
-            return _is_even(sizes, group.max_skew)
-
-        last = bisect_left(range(len(left) + 1), x=True, key=is_even)
-        return left[last - 1][0] if 0 < last <= len(left) else 0.0
-
-    def _relabelled_s(
-        self, group: SpreadGroup, domains: Sequence[Domain], nodes: NodesByDomain, view: View
-    ) -> Steps[float]:
-        """Return for how long a spread must still be uneven that new labels made so."""
-        sizes = {domain.value: domain.size for domain in domains}
-        has = {value: len(those) for value, those in nodes.items()}
-        longest_s = 0.0
-        for value, before, wait_s, pods in list(view.relabelled_nodes(group.topology_key)):
-            number = self._number_of(pods, group, view)
-            sizes[value] = sizes.get(value, 0) - number
-            sizes[before] = sizes.get(before, 0) + number
-            has[value] = has.get(value, 0) - 1
-            has[before] = has.get(before, 0) + 1
-            longest_s = max(longest_s, wait_s)
-            yield YieldPoint()
-        found = [size for value, size in sizes.items() if has.get(value, 0) > 0]
-        return longest_s if longest_s and found and _is_even(found, group.max_skew) else 0.0
+        return Spread(group, domains, nodes, view)
 
     def _number_of(self, pods: Iterable[Pod], group: SpreadGroup, view: View) -> int:
         """Count those pods of a node that a constraint counts."""
@@ -458,7 +406,6 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             needs_fit=needs_fit,
             targets=targets.names if needs_fit else None,
             details=details,
-            counts_from_s=spread.counts_from_s,
             by_score=UnsatisfiableConstraintAction.DO_NOT_SCHEDULE not in group.declared,
         )
         return _Move(finding, fits or not needs_fit)
@@ -645,8 +592,6 @@ def _propose(moves: Iterable["_Move | YieldPoint"]) -> Plan:
             continue
         proposed.add(pod.uid)
         decision = yield move.finding
-        if move.finding.counts_from_s and not decision.pod_leaves:
-            return  # it waits, and the others as long
         match decision.scope_exhausted:
             case "cluster":
                 return

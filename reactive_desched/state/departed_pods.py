@@ -25,7 +25,6 @@ class DepartedPods:
         self._clock = clock
         self._left: OrderedDict[PodKey, _Left] = OrderedDict()  # the first one first, and when
         self._by_node: defaultdict[str, dict[PodKey, _Left]] = defaultdict(dict)
-        self._by_namespace: defaultdict[str, dict[PodKey, _Left]] = defaultdict(dict)
         self._moved: OrderedDict[PodKey, None] = OrderedDict()  # those that are still there
 
     def add(self, pod: Pod) -> None:
@@ -35,7 +34,7 @@ class DepartedPods:
             return
         now, left, uid = self._clock(), self._left, pod.uid
         left[uid] = (now, pod)
-        self._by_node[pod.node][uid] = self._by_namespace[pod.namespace][uid] = left[uid]
+        self._by_node[pod.node][uid] = left[uid]
         while len(left) > MAX_KEPT or now - next(iter(left.values()))[0] > LEFT_PODS_KEPT_S:
             self._drop(next(iter(left)))
 
@@ -48,16 +47,12 @@ class DepartedPods:
         if len(self._moved) > MAX_KEPT:
             self._moved.popitem(last=False)
 
-    def is_moved(self, pod: PodKey) -> bool:
-        """Say whether a pod that is still there has its replacement already."""
-        return pod in self._moved
-
     def _drop(self, uid: PodKey) -> None:
         _, pod = self._left.pop(uid)
-        for kept, key in ((self._by_node, pod.node), (self._by_namespace, pod.namespace)):
-            del kept[key][uid]
-            if not kept[key]:
-                del kept[key]
+        of_node = self._by_node[pod.node]
+        del of_node[uid]
+        if not of_node:
+            del self._by_node[pod.node]
 
     def of_node(self, name: str) -> Iterator[_Left]:
         """Yield the pods that left a node, each with for how many seconds it is gone."""
@@ -66,13 +61,6 @@ class DepartedPods:
 
     def latest(self, within_s: float) -> Iterator[_Left]:
         """Yield the pods that left any node within a time, the latest first, as `of_node` does."""
-        return self._latest(self._left, within_s)
-
-    def of_namespace(self, namespace: str, within_s: float) -> Iterator[_Left]:
-        """Yield those of a namespace, as `latest` does."""
-        return self._latest(self._by_namespace.get(namespace, {}), within_s)
-
-    def _latest(self, left: dict[PodKey, _Left], within_s: float) -> Iterator[_Left]:
         now = self._clock()
-        found = ((now - left_at, pod) for left_at, pod in reversed(left.values()))
+        found = ((now - left_at, pod) for left_at, pod in reversed(self._left.values()))
         return takewhile(lambda each: each[0] < within_s, found)

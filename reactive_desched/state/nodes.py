@@ -28,12 +28,10 @@ from reactive_desched.model.resources import (
     PODS,
     ResourceList,
     add_resources,
-    larger_of_each,
     subtract_resources,
     with_more,
 )
 from reactive_desched.model.taints import Taint
-from reactive_desched.model.usage import LEFT_PODS_KEPT_S
 from reactive_desched.state.index_registry import IndexHooks
 
 LONGEST_S: Final = 3600.0
@@ -143,7 +141,6 @@ class NodeTimes:
         "known_since",
         "labels",
         "ready_since",
-        "shrunk",
         "taints",
     )
 
@@ -162,7 +159,6 @@ class NodeTimes:
         self.taints = taints
         self.labels = labels
         self.conditions = conditions
-        self.shrunk: tuple[float, ResourceList] | None = None
 
 
 class NodeChangeTimes:
@@ -183,7 +179,6 @@ class NodeChangeTimes:
         self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
-        self._relabelled: dict[str, dict[str, None]] = {}
 
     def follow(self, old: Node | None, new: Node) -> None:
         """Follow a node that appeared, or differs from what it was."""
@@ -211,8 +206,6 @@ class NodeChangeTimes:
             return
         if old.is_ready != new.is_ready:
             times.ready_since = now
-        if old.allocatable is not new.allocatable:
-            _note_shrunk(times, old, new, now)
         if old.taints != new.taints or old.taints_added_s != new.taints_added_s:
             before = dict(_with_times(old))
             times.taints = {
@@ -294,14 +287,6 @@ class NodeChangeTimes:
         times = self._nodes.get(node)
         return inf if times is None else self._clock() - times.ready_since
 
-    def shrunk(self, node: str) -> tuple[float, ResourceList] | None:
-        """Return for how long a node has had less to allocate than before, and what that was."""
-        times = self._nodes.get(node)
-        if times is None or times.shrunk is None:
-            return None
-        since, before = times.shrunk
-        return self._clock() - since, before
-
     def unready(self) -> Iterator[tuple[str, float]]:
         """Yield the nodes that are not Ready, with for how long."""
         for name in self._unready:
@@ -309,17 +294,8 @@ class NodeChangeTimes:
 
     def without(self, key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes that have lost a label, with its last value and for how long."""
-        return self._before(self._without, key)
-
-    def relabelled(self, key: str) -> Iterator[tuple[str, str, float]]:
-        """Yield the nodes whose label had another value, with that and for how long it has not."""
-        return self._before(self._relabelled, key)
-
-    def _before(
-        self, changed: Mapping[str, Iterable[str]], key: str
-    ) -> Iterator[tuple[str, str, float]]:
         now = self._clock()
-        for name in changed.get(key, ()):
+        for name in self._without.get(key, ()):
             since, value = self._nodes[name].labels[key]
             if value is not None:
                 yield name, value, now - since
@@ -329,9 +305,10 @@ class NodeChangeTimes:
             if (value := old.labels.get(key)) != new.labels.get(key):
                 times.labels.pop(key, None)
                 times.labels[key] = now, value
-                self._found_again(key, new.name)
-                changed = self._relabelled if key in new.labels else self._without
-                changed.setdefault(key, {})[new.name] = None
+                if key in new.labels:
+                    self._found_again(key, new.name)
+                else:
+                    self._without.setdefault(key, {})[new.name] = None
         while times.labels and (
             len(times.labels) > MAX_LABELS or next(iter(times.labels.values()))[0] < now - LONGEST_S
         ):
@@ -340,11 +317,10 @@ class NodeChangeTimes:
             self._found_again(oldest, new.name)
 
     def _found_again(self, key: str, name: str) -> None:
-        for changed in (self._without, self._relabelled):
-            names = changed.get(key, {})
-            names.pop(name, None)
-            if not names:
-                changed.pop(key, None)
+        names = self._without.get(key, {})
+        names.pop(name, None)
+        if not names:
+            self._without.pop(key, None)
 
 
 def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:
@@ -359,16 +335,6 @@ def _with_changes(node: Node) -> Iterable[tuple[str, str, int | None]]:
     times = node.conditions_changed_s or (None,) * len(node.conditions)
     for (kind, status), changed_s in zip(node.conditions, times, strict=True):
         yield kind, status, changed_s
-
-
-def _note_shrunk(times: NodeTimes, old: Node, new: Node, now: float) -> None:
-    """Note what a node had that has less of something; within minutes the most that it had."""
-    before, less = old.allocatable, new.allocatable
-    if not any(less.get(each, 0) < amount for each, amount in before.items()):
-        return
-    if times.shrunk is not None and now - times.shrunk[0] < LEFT_PODS_KEPT_S:
-        before = larger_of_each(before, times.shrunk[1])
-    times.shrunk = now, before
 
 
 def _note_conditions(times: NodeTimes, old: Node, new: Node, now: float) -> None:

@@ -120,44 +120,15 @@ def test_the_settings_say_how_long(plugin: Any, template: dict[str, Any]) -> Non
 
 
 @PLUGINS
-def test_pods_of_another_workload_that_are_gone_hold_nothing(
-    plugin: Any, template: dict[str, Any]
-) -> None:
-    world = SimulatedCluster().nodes("n1")
-    world.deployment("web", 2, cpu="200m", **template)
-    world.deployment("other", 6, cpu="200m", **template)
-    descheduler = run(world.advance(3600), plugin())
-    world.edit("deployments", "other", replicas=2)
-    world.nodes("n2")
-
-    assert descheduler.run(10).evicted != []
-    assert {name.split("-")[0] for name in descheduler.evicted} == {"web"}
-
-
-@PLUGINS
-def test_what_would_be_uneven_with_them_too_is_evened_out_at_once(
-    plugin: Any, template: dict[str, Any]
-) -> None:
-    world = SimulatedCluster().nodes("n1")
-    world.deployment("web", 9, cpu="200m", **template)
-    descheduler = run(world.advance(3600), plugin())
-    world.edit("deployments", "web", replicas=8)
-    world.nodes("n2")
-
-    assert descheduler.run(10).evicted != []
-
-
-@PLUGINS
 def test_what_the_controller_moves_holds_nothing(plugin: Any, template: dict[str, Any]) -> None:
     world = SimulatedCluster().nodes("n1")
     world.deployment("web", 8, cpu="200m", **template)
     descheduler = run(world.advance(3600), plugin())
     world.nodes("n2", "n3", "n4")
-    began_s = world.clock.now()
     descheduler.run(600)
 
     assert len(descheduler.evicted) >= 5
-    assert descheduler.evicted_at_s[-1] - began_s < LASTS_S
+    assert descheduler.evicted_at_s[-1] - descheduler.evicted_at_s[0] < LASTS_S
 
 
 # --- room that is free for a moment ---
@@ -228,9 +199,9 @@ def relabelled_for(seconds: float, zone: str, kind: str, **standing: Any) -> Des
 @pytest.mark.parametrize("kind", [HARD, SOFT])
 @pytest.mark.parametrize("zone", ["a", "new"])
 def test_a_node_that_is_soon_back_in_its_zone_makes_no_spread_uneven(zone: str, kind: str) -> None:
-    assert relabelled_for(15, zone, kind).evicted == []
+    assert relabelled_for(LASTS_S - 5, zone, kind).evicted == []
 
 
 def test_one_that_stays_in_another_zone_does() -> None:
-    assert relabelled_for(40, "a", HARD).evicted != []
-    assert relabelled_for(15, "a", HARD, nodeLabels="0s").evicted != []
+    assert relabelled_for(LASTS_S + 5, "a", HARD).evicted != []
+    assert relabelled_for(15, "a", HARD, nodeUse="10s").evicted != []

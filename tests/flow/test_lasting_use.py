@@ -105,8 +105,9 @@ def test_what_was_too_much_before_leaves_at_once_and_no_more_than_that() -> None
     descheduler = run(world, low())
     assert descheduler.evicted == []
 
-    world.pod("job", cpu="500m", nodeName="n1")  # 97.5 %
     world.nodes("n3")
+    descheduler.run(30)
+    world.pod("job", cpu="500m", nodeName="n1")  # 97.5 %
     descheduler.run(LASTS_S - 10)
     assert len(descheduler.evicted) == 1
     descheduler.run(30)
@@ -125,12 +126,17 @@ def test_a_pod_for_which_another_one_made_room_adds_nothing() -> None:
     assert descheduler.evicted == []
 
 
-def test_a_node_that_joins_takes_pods_at_once() -> None:
+def test_a_node_that_joins_takes_pods_once_it_stayed_for_a_minute() -> None:
     world = cluster(n1=["2", "500m", "500m", "500m"])
     descheduler = run(world, low())
     world.nodes("n2")
+    assert descheduler.run(LASTS_S - 5).evicted == []
+    world.delete("nodes", "n2")
+    descheduler.run(5)
+    world.nodes("n2")
+    assert descheduler.run(LASTS_S - 5).evicted == []
 
-    assert len(descheduler.run(5).evicted) == 1
+    assert len(descheduler.run(10).evicted) == 1
 
 
 # --- a node that is used little ---
@@ -189,6 +195,11 @@ def test_small_jobs_on_a_node_that_is_used_little_anyway_do_not_hold_its_pods() 
         world.delete("pods", f"job-{number}")
         descheduler.run(5)
     world.nodes("n4")  # one more than are left alone
+    for number in range(6):
+        world.pod(f"more-{number}", cpu="100m", nodeName="n1")
+        descheduler.run(5)
+        world.delete("pods", f"more-{number}")
+        descheduler.run(5)
 
     assert len(descheduler.run(10).evicted) == 1
 

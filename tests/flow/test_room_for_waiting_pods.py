@@ -102,8 +102,10 @@ def test_the_pod_that_waits_gets_the_new_node(plugin: Any) -> None:
         pytest.param({"cpu": "1500m"}, id="there is room for both"),
     ],
 )
-def test_a_new_node_is_taken_at_once_otherwise(plugin: Any, large: dict[str, str]) -> None:
-    assert with_new_node(full(plugin(), **large)).run(5).evicted != []
+def test_a_new_node_is_taken_otherwise(plugin: Any, large: dict[str, str]) -> None:
+    """By what balances after a minute, as whatever it finds, and by a preference at once."""
+    within_s = 5 if plugin is preferred else 65
+    assert with_new_node(full(plugin(), **large)).run(within_s).evicted != []
 
 
 def test_a_pod_that_has_to_leave_does_not_wait() -> None:

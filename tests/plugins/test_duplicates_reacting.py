@@ -176,44 +176,6 @@ def test_a_pod_that_is_leaving_counts_only_as_one_of_those_that_are_wanted(
     assert found == names
 
 
-@pytest.mark.parametrize(
-    ("wanted", "waits"),
-    [
-        pytest.param(2, True, id="it is one too many: there may soon be as many again"),
-        pytest.param(None, False, id="it counts as there"),
-    ],
-)
-def test_a_pod_that_is_leaving_may_soon_be_wanted_again(wanted: int | None, *, waits: bool) -> None:
-    deployment = OwnerReference("Deployment", "web", "d-web", controller=True)
-    leaving = replace(replica("leaving", on="n2"), deletion_s=1)
-    more = () if wanted else (YOUNGEST,)  # 4 on 2 nodes: a share of 2
-    plugin = plugin_from_policy(DuplicatesPlugin, DuplicatesArgs)
-    cluster = Scenario(plugin, N1, N2, OLD, YOUNG, leaving, *more, standing_s=60)
-    cluster.state.upsert(ReplicaSet("owner-web", controller=deployment))
-    if wanted is not None:
-        cluster.state.upsert(Deployment("default", "web", "d-web", replicas=wanted))
-
-    found = [each for each in cluster.evaluate(WEB) if isinstance(each, Finding)]
-
-    assert [each.counts_from_s for each in found] == [cluster.now_s + 60 if waits else 0]
-
-
-@pytest.mark.parametrize("is_ours", [False, True])
-def test_a_pod_that_is_gone_may_come_back_unless_its_replacement_is_awaited(
-    monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
-) -> None:
-    plugin = plugin_from_policy(DuplicatesPlugin, DuplicatesArgs)
-    gone, others = replica("gone", on="n2"), [] if is_ours else [replica("fourth", on="n2")]
-    cluster = Scenario(plugin, N1, N2, OLD, YOUNG, YOUNGEST, gone, *others, standing_s=60)
-    awaited = [gone] if is_ours else []
-    monkeypatch.setattr(cluster.view, "awaiting_replacement", lambda _: awaited)
-    cluster.remove(gone)  # 4 on 2 nodes: a share of 2; with a fifth it would be 3
-
-    found = [each for each in cluster.evaluate(WEB) if isinstance(each, Finding)]
-
-    assert [each.counts_from_s for each in found] == [0 if is_ours else cluster.now_s + 60]
-
-
 def test_a_terminating_pod_is_no_duplicate() -> None:
     cluster = scenario(N1, N2, OLD, YOUNG)
     assert cluster.flagged() == {"mid"}

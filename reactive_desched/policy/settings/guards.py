@@ -87,7 +87,7 @@ class StandingTimeSettings(Section):
         default=25.0,
         description="A label that a node lacks, or has with another value, and for which a pod's "
         "node affinity or node selector does not match; and another value of a topology label, for "
-        "topology spread and anti-affinity.",
+        "anti-affinity.",
     )
     system_labels_s: Seconds = Field(
         default=300.0,
@@ -120,12 +120,14 @@ class StandingTimeSettings(Section):
     )
     node_use_s: Annotated[Seconds, Field(le=LEFT_PODS_KEPT_S)] = Field(
         default=60.0,
-        description="How long the pods of a node must request so much, or so little, before "
-        "LowNodeUtilization or HighNodeUtilization moves pods away from it: a pod of a Job is "
+        description="How long a plugin that balances must find the same, of a node, a workload or "
+        "a constraint, before pods move for it: a node that joins, a label, a scale or a rollout "
+        "that is undone soon moves none. What it finds when the controller starts counts at once. "
+        "So long the pods of a node must request so much, or so little, for LowNodeUtilization or "
+        "HighNodeUtilization: a pod of a Job is "
         "often gone by then, or the next one there. So long room must last that a pod left, before "
         "another one moves there that prefers the node, or for balance; and a node that joins "
-        "while pods wait for room. So long pods must be gone, as after a smaller scale, before "
-        "RemoveDuplicates or RemovePodsViolatingTopologySpreadConstraint evens out what is left. "
+        "while pods wait for room. "
         "ConsolidateNodes and KeepNodesFree empty no node that a pod left within that time, and "
         "count on no room of such a pod; KeepNodesFree takes a node to be free until others have "
         "used it for so long. "
