@@ -69,13 +69,14 @@ So what was found must stand before it is a reason to evict, by default and by f
 |---|---|---|
 | `otherTaints`: a taint of any key above none | {other_taints} | an agent of another name restarts within some 20 s; a person's taint acts within half a minute |
 | the taints above, where they count | {marked} or {passing} | the shorter where a person or a controller decides, the longer where a system relieves the node |
-| `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector; another value of a topology label, for topology spread and anti-affinity | {labels} | as for taints |
+| `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector; another value of a topology label, for anti-affinity | {labels} | as for taints |
 | `systemLabels`: such a label that programs set and the node lacks, or by which an agent says how it is | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796); `kubevirt.io/schedulable` is false while a handler or the kubelet restarts (kubevirt 11843) |
 | `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
 | `podLabels`: the labels of a pod by which the anti-affinity of another one forbids it | {pod_labels} | of two pods that say that they are the leader one gives that up (flanksource/karina 317) |
 | `podStates`: the state of a pod that is not Ready, or a condition without a time of its own, for PodLifeTime | {pod_states} | an old pod is in it for moments whenever its container or its node restarts (kubernetes-sigs/descheduler 1704; kubernetes 89143) |
 | `absentNodes`: how long a node that is not Ready any more, or has lost its topology label, is waited for, for topology spread | {absent} | so long Kubernetes waits before it deletes the pods of such a node; a domain that only looks emptier would take pods that have to go back |
-| `nodeUse`: so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others, and ConsolidateNodes and KeepNodesFree empty no node for it ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)); pods that are gone for so short make no others move ([why](../adr/0260-pods-that-left-may-come-back-and-pods-that-wait-come-first.md)) |
+| `openNodes`: how long a node has been Ready, uncordoned, without a taint and with the label that a pod asks for, where no other node fits the pod | {open} | a node that joins and is gone again leaves the pod without any ([why](../adr/0264-no-pod-leaves-for-a-node-that-opened-a-moment-ago.md)); what only balances or prefers waits as long as `nodeUse` |
+| `nodeUse`: whatever a plugin that balances finds of a node, a workload or a constraint; so much, or so little, of a node that its pods request, for LowNodeUtilization and HighNodeUtilization | {use} | nodes join and go, workloads are scaled and roll out, labels are corrected ([why](../adr/0263-what-balances-acts-on-what-it-has-found-for-a-minute.md)); a pod of a Job is often gone by then, or the next one there; what such pods add or leave free moves no others, and ConsolidateNodes and KeepNodesFree empty no node for it ([why](../adr/0250-a-node-is-balanced-for-use-that-lasts.md)); the room of pods that are gone for so short is left to them ([why](../adr/0260-pods-that-left-may-come-back-and-pods-that-wait-come-first.md)) |
 
 A taint that is removed and set again, or whose value or effect changes, begins anew; so what comes and goes never adds up.
 What stood before the controller started counts from when it saw it, unless the taint has a `timeAdded`, and labels since the node was created.
@@ -178,6 +179,7 @@ def guards_page() -> str:
         ready=_duration(times.ready_nodes_s),
         absent=_duration(times.absent_nodes_s),
         use=_duration(times.node_use_s),
+        open=_duration(times.open_nodes_s),
         pod_labels=_duration(times.pod_labels_s),
         pod_states=_duration(times.pod_states_s),
         system=", ".join(f"`{pattern}`" for pattern in SYSTEM_LABELS),

@@ -1,6 +1,6 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import ClassVar, Final
@@ -169,20 +169,33 @@ class SchedulerNodeFit(EvictionParticipant):
             best = scores.best(pod, fitting)
         return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
 
+    def fits_only_on(
+        self, pod: Pod, nodes: Collection[str], targets: Targets | None = None
+    ) -> bool:
+        """Say whether one of these nodes fits a pod, and no other target does."""
+        self._sync_nodes()
+        among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
+        named = self._nodes.named(nodes)
+        with self._new_labels_in_steps():
+            return (
+                self._filters.find_best(pod, among & ~named) is None
+                and self._filters.find_best(pod, among & named) is not None
+            )
+
     def is_new_room_for_others(
         self,
         pod: Pod,
         targets: Targets,
         left: Collection[Pod],
         waiting: Collection[Pod],
-        is_new: Callable[[str], bool],
+        opened: Container[str],
     ) -> bool:
         """Say whether a target fits a pod now, and none would beside others that may come to it.
 
         Of the targets that fit, it is the one that the pod's scheduler would choose by its scores,
         where these are known. The others are the pods that `left` their nodes, which are taken to
-        be replaced there, and those that are `waiting` for room, on those nodes and on others that
-        are new. Pods without a controller do not count.
+        be replaced there, and those that are `waiting` for room, on those nodes and on those that
+        `opened` lately. Pods without a controller do not count.
         """
         self._sync_nodes()
         among = self._slots_of(targets, self._other_nodes(pod, self._nodes.ready))
@@ -196,7 +209,7 @@ class SchedulerNodeFit(EvictionParticipant):
                 fitting = scores.best(pod, fitting)
         others = fitting & ~self._nodes.named({each.node for each in left})
         if others and not (
-            waiting and all(map(is_new, map(self._nodes.name, bits.slots_in(others))))
+            waiting and all(self._nodes.name(slot) in opened for slot in bits.slots_in(others))
         ):
             return False
         reservations = self._nodes.reservations

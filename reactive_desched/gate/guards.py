@@ -17,6 +17,7 @@ from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
 from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.moves import is_clean_up
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
@@ -43,6 +44,7 @@ from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.indexes.unschedulable_pods import UnschedulablePods
+from reactive_desched.state.nodes import left_s
 from reactive_desched.text.counts import format_count
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
@@ -173,15 +175,41 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
         found_from_s = finding.found_since_s + inputs.settings.standing_times.node_use_s
         if found_from_s > counts_from_s:
             counts_from_s, scope = found_from_s, scope or "cluster"
-    wait_s = counts_from_s - inputs.view.now_s
-    if wait_s <= 0:
-        return _new_room(finding, inputs)
+    if not (wait_s := left_s(counts_from_s, inputs.view.now_s)):
+        return _new_place(finding, inputs) or _new_room(finding, inputs)
     return Hold(
         CHANGED_TOO_RECENTLY,
         _TOO_NEW,
         wait_s=wait_s,
         ends="; if it does not, the pod may leave",
         scope_exhausted=scope,
+    )
+
+
+def _is_wish(finding: Finding, inputs: GuardInputs) -> bool:
+    """Say whether the pod may stay: it would be better off elsewhere, or the cluster balanced."""
+    return finding.by_score or finding.plugin in inputs.balancing
+
+
+def _new_place(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that fit on no node but such as opened a moment ago, which may close again.
+
+    A pod that is evicted meanwhile, and runs where it is, would run nowhere then. A set of moves
+    chooses its places itself.
+    """
+    if inputs.node_fit is None or finding.move_set is not None or is_clean_up(finding.pod):
+        return None
+    times = inputs.settings.standing_times
+    lasts_s = times.node_use_s if _is_wish(finding, inputs) else times.open_nodes_s
+    opened = inputs.view.opened_lately(finding.pod, lasts_s)
+    if not opened or not inputs.node_fit.fits_only_on(finding.pod, opened, finding.targets):
+        return None
+    return Hold(
+        CHANGED_TOO_RECENTLY,
+        "the only nodes that fit the pod opened to it a moment ago, and may close again",
+        (WakeOnAnyNode(),),
+        lasts_s - max(opened.values()),
+        ends="; if they do not, the pod may leave",
     )
 
 
@@ -194,25 +222,19 @@ def _new_room(finding: Finding, inputs: GuardInputs) -> Hold | None:
     one another.
     """
     lasts_s, view = inputs.settings.standing_times.node_use_s, inputs.view
-    is_wish = finding.by_score or finding.plugin in inputs.balancing
+    is_wish = _is_wish(finding, inputs)
     if not (is_wish and lasts_s) or finding.targets is None or inputs.node_fit is None:
         return None
     if finding.move_set is not None:
         return None
     left = list(islice(view.left_lately(lasts_s), MAX_LEFT))
     waiting = [pod for pod, _ in islice(view.index(UnschedulablePods).pods(), MAX_WAITING)]
-    youngest_s = left[0][0] if left else lasts_s
-
-    def is_new(node: str) -> bool:
-        nonlocal youngest_s
-        age_s = view.ready_for_s(node)
-        youngest_s = min(youngest_s, age_s)
-        return age_s < lasts_s
-
+    opened = view.opened_lately(finding.pod, lasts_s) if waiting else {}
     if not (left or waiting) or not inputs.node_fit.is_new_room_for_others(
-        finding.pod, finding.targets, [pod for _, pod in left], waiting, is_new
+        finding.pod, finding.targets, [pod for _, pod in left], waiting, opened
     ):
         return None
+    youngest_s = min([lasts_s, *(age_s for age_s, _ in left[:1]), *opened.values()])
     whose = "pods that wait for room may take it" if waiting else "the pods that left may come back"
     return Hold(
         CHANGED_TOO_RECENTLY,

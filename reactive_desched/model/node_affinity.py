@@ -100,6 +100,16 @@ def satisfies_required(
     return affinity.required.matches(name, labels)
 
 
+def label_keys(selector: Labels, affinity: NodeAffinity | None) -> set[str]:
+    """Name the labels of nodes that nodeSelector and node affinity read."""
+    keys = {*selector}
+    if affinity is not None:
+        required = () if affinity.required is None else affinity.required.node_selector_terms
+        for term in (*required, *(each.preference for each in affinity.preferred)):
+            keys.update(term.label_keys())
+    return keys
+
+
 def mismatch_wait_s(
     selector: Labels,
     affinity: NodeAffinity,

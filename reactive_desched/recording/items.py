@@ -249,7 +249,8 @@ class NodeSeen(Item, frozen=True, gc=False):
     Times are monotonic seconds, as this process saw the node. Of labels there are those that have
     changed since then, with their value before, None where they were not there. `pods` are the uids
     of its pods as they came, where that is another order than by namespace and name, in a first
-    picture. Of each condition there are the last changes of its status.
+    picture. Of each condition there are the last changes of its status. `opened_s` is when it last
+    began to take pods; None where nobody saw it.
     """
 
     node: str
@@ -260,6 +261,7 @@ class NodeSeen(Item, frozen=True, gc=False):
     labels: tuple[tuple[str, float, str | None], ...] = ()
     pods: tuple[str, ...] = ()
     conditions: tuple[tuple[str, tuple[StatusChange, ...]], ...] = ()
+    opened_s: float | None = None
 
 
 class Worked(Item, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -386,6 +386,7 @@ class ClusterRecorder:
                     tuple((key, since, value) for key, (since, value) in seen.labels.items()),
                     self._order_of_pods(name),
                     tuple(seen.conditions.items()),
+                    seen.opened if isfinite(seen.opened) else None,
                 )
             )
 

@@ -488,6 +488,7 @@ def _times_of(seen: NodeSeen) -> NodeTimes:
         dict(seen.taints),
         {key: (since_s, before) for key, since_s, before in seen.labels},
         dict(seen.conditions),
+        -inf if seen.opened_s is None else seen.opened_s,
     )
 
 

@@ -10,6 +10,7 @@ from reactive_desched.api.index import NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change, WorkloadChanged
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.moves import MovedPods
+from reactive_desched.model.node_affinity import label_keys
 from reactive_desched.model.objects import (
     ClusterObject,
     Deployment,
@@ -431,9 +432,17 @@ class ClusterView:
         """Yield the pods that left any node within so many seconds, the latest first, and when."""
         return self._pods.departed.latest(within_s)
 
-    def ready_for_s(self, node: str) -> float:
-        """Return for how long a node has been Ready, or not Ready."""
-        return self._nodes.standing.ready_s(node)
+    def opened_lately(self, pod: Pod, within_s: float) -> Mapping[str, float]:
+        """Name the nodes that opened to a pod within so many seconds, and for how long they are.
+
+        They became Ready, lost a taint that keeps pods away, were uncordoned, or have another value
+        of a label that its node affinity or node selector reads.
+        """
+        keys = label_keys(pod.spec.node_selector, pod.spec.node_affinity)
+        opened: dict[str, float] = {}
+        for name, open_s in self._nodes.standing.opened(keys, within_s):
+            opened[name] = min(open_s, opened.get(name, within_s))
+        return opened
 
     def note_moved(self, pod: PodKey) -> None:
         """Note that a pod has a replacement on another node: it does not come back to its own."""

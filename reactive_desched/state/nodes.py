@@ -1,6 +1,7 @@
 """Nodes: what the pods bound to each request, and since when it has its taints and labels."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from math import inf
 from typing import Final
 
@@ -31,7 +32,8 @@ from reactive_desched.model.resources import (
     subtract_resources,
     with_more,
 )
-from reactive_desched.model.taints import Taint
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
+from reactive_desched.model.usage import LEFT_PODS_KEPT_S
 from reactive_desched.state.index_registry import IndexHooks
 
 LONGEST_S: Final = 3600.0
@@ -131,8 +133,7 @@ class NodeRecord:
 class NodeTimes:
     """The times of one node; of labels only those that changed since it is known, with what was.
 
-    `shrunk` is when it had less to allocate than before, and what that was; None of one that never
-    had.
+    `opened` is when it last began to take pods that it had not taken, whatever their labels.
     """
 
     __slots__ = (
@@ -140,6 +141,7 @@ class NodeTimes:
         "created",
         "known_since",
         "labels",
+        "opened",
         "ready_since",
         "taints",
     )
@@ -152,6 +154,7 @@ class NodeTimes:
         taints: dict[Taint, float],
         labels: dict[str, tuple[float, str | None]],
         conditions: Mapping[str, tuple[StatusChange, ...]],
+        opened: float = -inf,
     ) -> None:
         self.known_since = known_since
         self.created = created
@@ -159,6 +162,7 @@ class NodeTimes:
         self.taints = taints
         self.labels = labels
         self.conditions = conditions
+        self.opened = opened
 
 
 class NodeChangeTimes:
@@ -179,6 +183,8 @@ class NodeChangeTimes:
         self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
+        self._relabelled: dict[str, dict[str, None]] = {}
+        self._opened: dict[str, float] = {}
 
     def follow(self, old: Node | None, new: Node) -> None:
         """Follow a node that appeared, or differs from what it was."""
@@ -195,6 +201,7 @@ class NodeChangeTimes:
                 times.created = min(now, since + new.created_s)
             if new.ready_since_s is not None:
                 times.ready_since = min(now, since + new.ready_since_s)
+                self._note_opened(new.name, times, times.ready_since)
             times.taints = {
                 taint: now if added_s is None else min(now, since + added_s)
                 for taint, added_s in _with_times(new)
@@ -206,6 +213,8 @@ class NodeChangeTimes:
             return
         if old.is_ready != new.is_ready:
             times.ready_since = now
+        if _opens(old, new):
+            self._note_opened(new.name, times, now)
         if old.taints != new.taints or old.taints_added_s != new.taints_added_s:
             before = dict(_with_times(old))
             times.taints = {
@@ -223,6 +232,7 @@ class NodeChangeTimes:
         """Record that a node is gone."""
         if (times := self._nodes.pop(name, None)) is not None:
             self._unready.pop(name, None)
+            self._opened.pop(name, None)
             for key in times.labels:
                 self._found_again(key, name)
 
@@ -238,6 +248,8 @@ class NodeChangeTimes:
         times, now = self._nodes[node.name], self._clock()
         times.known_since = min(now, seen.known_since)
         times.created, times.ready_since = min(now, seen.created), min(now, seen.ready_since)
+        if seen.opened <= now:
+            self._note_opened(node.name, times, seen.opened)
         for taint, since in seen.taints.items():
             if taint in times.taints:
                 times.taints[taint] = min(now, since)
@@ -250,8 +262,8 @@ class NodeChangeTimes:
         for key, (since, value) in seen.labels.items():
             if since <= now:
                 times.labels[key] = since, value
-                if key not in node.labels:
-                    self._without.setdefault(key, {})[node.name] = None
+                changed = self._relabelled if key in node.labels else self._without
+                changed.setdefault(key, {})[node.name] = None
 
     def taint_s(self, node: str, taint: Taint) -> float:
         """Return for how long a node has had a taint."""
@@ -287,6 +299,22 @@ class NodeChangeTimes:
         times = self._nodes.get(node)
         return inf if times is None else self._clock() - times.ready_since
 
+    def opened(self, keys: Iterable[str], within_s: float) -> Iterator[tuple[str, float]]:
+        """Yield the nodes that opened to pods within a time, with for how long they are open.
+
+        They became Ready, lost a taint that keeps pods away, were uncordoned, or have another value
+        of one of these labels. A node may be named more than once.
+        """
+        now = self._clock()
+        for name, since in self._opened.items():
+            if left_s(within_s, now - since):
+                yield name, now - since
+        for key, changed in product(keys, (self._relabelled, self._without)):
+            for name in changed.get(key, ()):
+                since, _ = self._nodes[name].labels[key]
+                if left_s(within_s, now - since):
+                    yield name, now - since
+
     def unready(self) -> Iterator[tuple[str, float]]:
         """Yield the nodes that are not Ready, with for how long."""
         for name in self._unready:
@@ -305,10 +333,9 @@ class NodeChangeTimes:
             if (value := old.labels.get(key)) != new.labels.get(key):
                 times.labels.pop(key, None)
                 times.labels[key] = now, value
-                if key in new.labels:
-                    self._found_again(key, new.name)
-                else:
-                    self._without.setdefault(key, {})[new.name] = None
+                self._found_again(key, new.name)
+                changed = self._relabelled if key in new.labels else self._without
+                changed.setdefault(key, {})[new.name] = None
         while times.labels and (
             len(times.labels) > MAX_LABELS or next(iter(times.labels.values()))[0] < now - LONGEST_S
         ):
@@ -317,10 +344,32 @@ class NodeChangeTimes:
             self._found_again(oldest, new.name)
 
     def _found_again(self, key: str, name: str) -> None:
-        names = self._without.get(key, {})
-        names.pop(name, None)
-        if not names:
-            self._without.pop(key, None)
+        for changed in (self._without, self._relabelled):
+            names = changed.get(key, {})
+            names.pop(name, None)
+            if not names:
+                changed.pop(key, None)
+
+    def _note_opened(self, name: str, times: NodeTimes, since: float) -> None:
+        """Note when a node opened; drop those that did so too long ago to matter."""
+        times.opened = since
+        earliest = self._clock() - LEFT_PODS_KEPT_S
+        while self._opened and next(iter(self._opened.values())) < earliest:
+            del self._opened[next(iter(self._opened))]
+        self._opened.pop(name, None)
+        if since > earliest:
+            self._opened[name] = since
+
+
+def _opens(old: Node, new: Node) -> bool:
+    """Say whether a node takes pods that it did not take before, whatever their labels."""
+    if new.is_ready and not old.is_ready:
+        return True
+    if old.unschedulable and not new.unschedulable:
+        return True
+    return old.taints != new.taints and any(
+        taint.effect != PREFER_NO_SCHEDULE and taint not in new.taints for taint in old.taints
+    )
 
 
 def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:

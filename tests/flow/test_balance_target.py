@@ -226,7 +226,7 @@ def crowded(*workloads: tuple[str, int, int], **pods: Any) -> SimulatedCluster:
     world = SimulatedCluster(**pods).nodes("n1")
     for name, replicas, size in workloads:
         world.deployment(name, replicas, cpu=f"{size}m", memory="64Mi")
-    return world.advance(600).nodes("n2", "n3")
+    return world.advance(600).nodes("n2", "n3").advance(300)
 
 
 SMALL = [(f"small{number}", 2, 200) for number in range(4)]
@@ -242,7 +242,7 @@ def of_a_stateful_set() -> SimulatedCluster:
     world.stateful_set("large", 2, cpu="800m", memory="64Mi")
     for name, replicas, size in SMALL:
         world.deployment(name, replicas, cpu=f"{size}m", memory="64Mi")
-    return world.advance(60).nodes("n2", "n3")
+    return world.advance(60).nodes("n2", "n3").advance(300)
 
 
 def of_single_replicas() -> SimulatedCluster:

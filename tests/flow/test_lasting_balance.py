@@ -160,6 +160,7 @@ def test_what_comes_back_every_minute_begins_anew() -> None:
 def test_what_is_so_at_the_start_counts_at_once() -> None:
     world = even()
     world.nodes("n3", labels=POOL)
+    world.advance(3600)
 
     assert run(world, duplicates()).run(10).evicted != []
 

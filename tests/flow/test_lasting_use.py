@@ -171,7 +171,7 @@ def test_a_node_that_was_free_keeps_its_first_pods_for_a_minute() -> None:
     came_s = world.clock.now()
     place(world, "n4", "first", "400m")
     descheduler.run(20)
-    place(world, "n4", "second", "400m")
+    world.pod("second", cpu="400m", nodeName="n4")
     descheduler.run(LASTS_S - 25)
     assert len(descheduler.evicted) == before
     descheduler.run(30)

@@ -66,7 +66,7 @@ def play(seed: int, folder: Path, steps: int, actions: tuple[str, ...]) -> set[t
     return {(each.action, each.object.kind, each.result) for each in made}
 
 
-@pytest.mark.parametrize("seed", [2, 4, 9])
+@pytest.mark.parametrize("seed", [3, 4, 9])
 def test_the_jobs_of_a_story_are_decided_the_same_again(seed: int, tmp_path: Path) -> None:
     done = play(seed, tmp_path, 25, UNBROKEN)
     report = replayed(tmp_path)

@@ -222,7 +222,7 @@ def test_a_process_that_had_one_list_after_the_other_is_decided_the_same_again(
 
 
 @pytest.mark.parametrize("lists_in_turn", [False, True])
-@pytest.mark.parametrize("seed", [30, 46, 52])
+@pytest.mark.parametrize("seed", [30, 52, 57])
 def test_what_changes_while_the_first_picture_is_written_is_decided_the_same_again(
     seed: int,
     tmp_path: Path,
@@ -306,7 +306,7 @@ def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
     ("rules", "seed"),
     [
         (["guard SafeToEvict"], 0),
-        (["rate per plugin", "in flight"], 1),
+        (["rate per plugin", "in flight"], 2),
         (["moving per namespace"], 9),
         (["zone brake"], 17),
     ],

@@ -100,6 +100,13 @@ class StandingTimeSettings(Section):
         description="How long a pod must have the labels by which the anti-affinity of another one "
         "forbids it: the role of a leader that gives it up passes. At most 5m.",
     )
+    open_nodes_s: Annotated[Seconds, Field(le=LEFT_PODS_KEPT_S)] = Field(
+        default=25.0,
+        description="How long a node must have been open before a pod leaves its own that fits on "
+        "no other: Ready, without a taint or cordon that it had, and with the labels that the pod "
+        "asks for. A node that joins and is gone again would leave the pod without any. Pods that "
+        "only balance or prefer wait as long as `nodeUse`. At most 5m.",
+    )
     ready_nodes_s: Seconds = Field(
         default=120.0,
         description="How long a node that came back must be Ready before the restarts of its pods "
