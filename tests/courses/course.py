@@ -114,10 +114,10 @@ def _drawn_happenings(
     other = rng.choice([each for each in ("blue", "green") if each != pool])
     both: dict[str, tuple[tuple[str, Any], tuple[str, Any]]] = {
         "taint": (
-            ("taint", (name, rng.choice(("NoSchedule", "PreferNoSchedule")), True)),
-            ("taint", (name, "", False)),
+            ("taint", (name, rng.choice(("NoSchedule", "PreferNoSchedule")))),
+            ("untaint", (name,)),
         ),
-        "cordon": (("cordon", (name, True)), ("cordon", (name, False))),
+        "cordon": (("cordon", (name,)), ("uncordon", (name,))),
         "pool": (("label", (name, "pool", other)), ("label", (name, "pool", pool))),
         "no pool": (("label", (name, "pool", None)), ("label", (name, "pool", pool))),
         "zone": (
@@ -181,20 +181,25 @@ class Hour:
         if self._has("nodes", name):
             self.world.delete("nodes", name)
 
-    def taint(self, name: str, effect: str, is_there: bool) -> None:
-        own = {"key": "maintenance", "value": "now", "effect": effect}
+    def taint(self, name: str, effect: str) -> None:
+        self._set_taints(name, {"key": "maintenance", "value": "now", "effect": effect})
 
-        def change(obj: Any) -> Any:
-            others = [t for t in obj["spec"].get("taints") or () if t["key"] != "maintenance"]
-            taints = [*others, own] if is_there else others
-            return {**obj, "spec": {**obj["spec"], "taints": taints}}
+    def untaint(self, name: str) -> None:
+        self._set_taints(name)
 
-        self._modify("nodes", name, change)
+    def cordon(self, name: str) -> None:
+        self._set_spec(name, unschedulable=True)
 
-    def cordon(self, name: str, is_closed: bool) -> None:
-        self._modify(
-            "nodes", name, lambda n: {**n, "spec": {**n["spec"], "unschedulable": is_closed}}
-        )
+    def uncordon(self, name: str) -> None:
+        self._set_spec(name, unschedulable=False)
+
+    def _set_taints(self, name: str, *taints: Any) -> None:
+        if (stored := self.world.store.get("nodes", "", name)) is not None:
+            others = [t for t in stored["spec"].get("taints") or () if t["key"] != "maintenance"]
+            self._set_spec(name, taints=[*others, *taints])
+
+    def _set_spec(self, name: str, **fields: Any) -> None:
+        self._modify("nodes", name, lambda n: {**n, "spec": {**n["spec"], **fields}})
 
     def label(self, name: str, key: str, value: str | None) -> None:
         self._modify("nodes", name, lambda n: _labelled(n, key, value))

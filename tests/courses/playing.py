@@ -26,7 +26,10 @@ from tests.support.descheduled import DescheduledCluster
 
 LATER_S: Final = (65.0, 130.0, 250.0)
 """So long after an eviction its reason is looked for again."""
+AROUND_S: Final = 90.0
 LONGER_S: Final = 30.0
+"""So much longer than without the descheduler pods wait by chance: where they start anew."""
+STEP_S: Final = 5.0
 BOTH: Final = ["DoNotSchedule", "ScheduleAnyway"]
 AFFINITIES: Final = [
     f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
@@ -51,7 +54,7 @@ def plugins() -> tuple[Any, ...]:
 
 
 class Eviction(NamedTuple):
-    """An eviction of an hour, in seconds from its start."""
+    """An eviction of an hour, in seconds from its start, and what happened shortly `around` it."""
 
     at_s: float
     pod: str
@@ -59,17 +62,31 @@ class Eviction(NamedTuple):
     node: str
     plugin: str
     message: str
-    before: tuple[Happening, ...] = ()
+    around: tuple[Happening, ...] = ()
 
     def __str__(self) -> str:
-        before = "; ".join(f"{h.at_s - self.at_s:+.1f} s {h.what} {h.args}" for h in self.before)
-        return f"{self.at_s:.1f} s {self.pod} of {self.node} by {self.plugin}: {self.message} | {before}"
+        around = "; ".join(f"{h.at_s - self.at_s:+.1f} s {h.what} {h.args}" for h in self.around)
+        eviction = f"{self.at_s:.1f} s {self.pod} of {self.node} by {self.plugin}"
+        return f"{eviction}: {self.message} | {around}"
+
+
+class LongerWait(NamedTuple):
+    """A workload whose pods waited longer for nodes than without the descheduler."""
+
+    app: str
+    waited_s: float
+    without_s: float
+
+    def __str__(self) -> str:
+        return f"{self.app} waited {self.waited_s:.0f} s, without {self.without_s:.0f} s"
 
 
 class Judged(NamedTuple):
+    """What came of an hour: those evictions are `passing` whose reason nobody finds later."""
+
     evictions: tuple[Eviction, ...]
     passing: tuple[Eviction, ...]
-    longer: tuple[tuple[str, float, float], ...]
+    longer: tuple[LongerWait, ...]
     waited_s: float
     waits_without_s: float
 
@@ -118,13 +135,11 @@ class Waits:
         self.by_app: dict[str, float] = {}
 
     def look(self, hour: Hour, seconds: float) -> None:
+        """Count who waits now as if for all of the last seconds."""
         for pod in hour.world.pods():
             if not node_of(pod):
                 app = pod["metadata"]["labels"]["app"]
                 self.by_app[app] = self.by_app.get(app, 0.0) + seconds
-
-
-STEP_S: Final = 5.0
 
 
 class Playing:
@@ -190,18 +205,13 @@ def judged(seed: int, *, asks: bool) -> Judged:
     course = drawn_course(seed)
     played, alone = _play(course, float("inf")), _play(course, None)
     cluster, waits, without = played.cluster, played.waits, alone.waits
-    longer = tuple(
-        (app, s, without.by_app.get(app, 0.0))
-        for app, s in waits.by_app.items()
-        if s > without.by_app.get(app, 0.0) + LONGER_S
-    )
+    both = ((app, s, without.by_app.get(app, 0.0)) for app, s in waits.by_app.items())
+    longer = tuple(LongerWait(*each) for each in both if each[1] > each[2] + LONGER_S)
     passing = []
     for n, each in enumerate(cluster.evictions):
         if asks and is_passing(course, n, each.at_s):
-            before = tuple(
-                h for h in course.happenings if each.at_s - 90 <= h.at_s <= each.at_s + 65
-            )
-            passing.append(each._replace(before=before))
+            around = (h for h in course.happenings if abs(h.at_s - each.at_s) <= AROUND_S)
+            passing.append(each._replace(around=tuple(around)))
     return Judged(
         tuple(cluster.evictions),
         tuple(passing),

@@ -96,9 +96,13 @@ def other_workload_has_more_pods(world: SimulatedCluster) -> Callable[[], object
 def pods_are_labelled(world: SimulatedCluster) -> Callable[[], object]:
     """Let pods of a node be none that the constraint counts."""
     found = [name for name, node in world.nodes_of_pods("web").items() if node == "n1"]
-    for name in found:
-        labelled(world, "pods", name, "role", "back")
-    return lambda: [labelled(world, "pods", name, "role", "front") for name in found]
+
+    def give(role: str) -> None:
+        for name in found:
+            labelled(world, "pods", name, "role", role)
+
+    give("back")
+    return lambda: give("front")
 
 
 PASSES = pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class DescheduledCluster:
         return [finding.pod.name for finding in self.swept()]
 
     def swept(self, policy: Policy | None = None) -> Iterator[Finding]:
-        """Yield what a sweep would evict now, by another policy if given; nothing is carried out."""
+        """Yield what a sweep would evict now, by another policy if given; nothing is evicted."""
         state = ClusterState()
         for resource in self._codecs:
             for key in self.state.keys(resource):

@@ -1,0 +1,18 @@
+"""Drawn hours: what passes moves no pod, and nobody waits longer than without the descheduler."""
+
+import pytest
+
+from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationPlugin
+from tests.courses.playing import judged
+
+GOES_ON = LowNodeUtilizationPlugin.name
+"""A plan of it that has begun goes on to its target, where a sweep would not begin another."""
+
+
+@pytest.mark.parametrize("seed", [2, 22, 37, 53])
+def test_an_hour(seed: int) -> None:
+    hour = judged(seed, asks=True)
+
+    assert hour.evictions
+    assert [str(each) for each in hour.passing if each.plugin != GOES_ON] == []
+    assert [str(each) for each in hour.longer] == []
