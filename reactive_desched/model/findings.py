@@ -110,7 +110,7 @@ class Finding(Struct, frozen=True, gc=False):
     pods are found in their order, and none of them leaves before all gates let all of them go.
     `gang` is set by the gate: the pods that leave with this one. `found_since_s` is set by the
     evaluator for what balances: since when its subject, or its node, has had findings that wait, in
-    seconds since the epoch. Zero: for as long as anybody knows.
+    seconds since the epoch. Zero: since before the controller started.
     """
 
     pod: Pod

@@ -250,7 +250,7 @@ class NodeSeen(Item, frozen=True, gc=False):
     changed since then, with their value before, None where they were not there. `pods` are the uids
     of its pods as they came, where that is another order than by namespace and name, in a first
     picture. Of each condition there are the last changes of its status. `opened_s` is when it last
-    began to take pods; None where nobody saw it.
+    began to take pods, None where the process did not see it.
     """
 
     node: str

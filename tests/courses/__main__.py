@@ -66,7 +66,7 @@ def main() -> int:
             for each in (*hour.passing, *hour.longer):
                 say(f"seed {played.seed}: {each}")
     say(f"{evictions.total()} evictions: {dict(evictions)}")
-    say(f"{passing.total()} for what nobody finds minutes later: {dict(passing)}")
+    say(f"{passing.total()} for what no sweep finds minutes later: {dict(passing)}")
     say(f"{longer} hours in which pods waited longer")
     say(f"pods waited {waited_s:.0f} s, without the descheduler {waits_without_s:.0f} s")
     return 1 if failed else 0

@@ -82,7 +82,7 @@ class LongerWait(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What came of an hour: those evictions are `passing` whose reason nobody finds later."""
+    """What came of an hour: those evictions are `passing` whose reason no sweep finds later."""
 
     evictions: tuple[Eviction, ...]
     passing: tuple[Eviction, ...]

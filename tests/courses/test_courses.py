@@ -1,4 +1,4 @@
-"""Drawn hours: what passes moves no pod, and nobody waits longer than without the descheduler."""
+"""Drawn hours: what passes moves no pod, and no pod waits longer than without the descheduler."""
 
 import pytest
 
