@@ -49,7 +49,7 @@ LATE_S: Final = 2.0
 Without that a world runs ahead of a busy process, eviction by eviction.
 """
 
-SAME_MOMENT_S: Final = 0.2
+SAME_MOMENT_S: Final = 0.4
 """It is the recorded one that came so much earlier; else its replacement would come too early."""
 
 SAME_WRITE_S: Final = 5.0
