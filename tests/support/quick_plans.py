@@ -7,7 +7,7 @@ import pytest
 from reactive_desched.draining import node_emptying
 from reactive_desched.draining.emptying import plan_emptying
 
-LOOKS = 100
+LOOKS = 40
 """Of a plan that may take ten thousand, for seconds."""
 
 

@@ -54,6 +54,8 @@ class TaintedCluster:
 
     def _write(self, name: str, value: str | None) -> None:
         world = self.cluster.world
+        if world.store.get("nodes", "", name) is None:
+            return  # it has gone since: the API server answers 404
         taints = world.get("nodes", name)["spec"].get("taints") or []
         kept = [each for each in taints if each["key"] != CONSOLIDATING]
         if value is not None:
