@@ -22,7 +22,7 @@ from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.kubectl import Kubectl
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -393,8 +393,8 @@ class Arena:
                 verdicts.append("nodeName" in found["spec"])
             return bool(verdicts)
 
-        wait_until(decided, within_s=60, what=f"{name} is scheduled or refused")
-        self.kubectl.run("delete", "pod", "-n", self.space, name, "--grace-period=0", "--force")
+        wait_until(decided, within_s=60, what=f"{name} is scheduled or refused", every_s=0.05)
+        self.ours.erase_pod(name)
         return verdicts[0]
 
 

@@ -21,7 +21,7 @@ from tests.support.golden import verbatim
 from tests.support.kubectl import Kubectl
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 SCENES = 12
@@ -198,11 +198,6 @@ def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
                 }
                 for name in classes
             )
-        )
-        wait_until(
-            lambda: kubectl.get("serviceaccounts", "-n", ours.namespace),
-            within_s=30,
-            what="pods may be created",
         )
         yield ours
         kubectl.run("delete", "priorityclass", *classes)

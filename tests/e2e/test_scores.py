@@ -19,7 +19,7 @@ from tests.support.codecs import make_codecs
 from tests.support.control_plane import ARGUED, PACKING, WEIGHED, ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 ZONE = "topology.kubernetes.io/zone"
@@ -122,7 +122,7 @@ class Mirror:
             found[:] = kubectl.get("pod", "-n", self._ours.namespace, name)
             return "nodeName" in found[0]["spec"]
 
-        wait_until(is_bound, within_s=30, what=f"{name} is bound")
+        wait_until(is_bound, within_s=60, what=f"{name} is bound", every_s=0.05)
         self.see("pods", *found)
         return str(found[0]["spec"]["nodeName"])
 

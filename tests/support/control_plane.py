@@ -18,8 +18,8 @@ from typing import Final, Self, TypeVar
 
 from tests.support.audit_log import AuditLog
 from tests.support.component import ChildProcess, ChildProcessFailedError
-from tests.support.kubectl import Kubectl
 from tests.support.ports import free_ports
+from tests.support.quick_kubectl import QuickKubectl
 
 T = TypeVar("T")
 
@@ -347,10 +347,11 @@ class ControlPlane:
         """What the API server wrote down: the referee for who evicted what."""
         return AuditLog(self.folder / "audit.log")
 
-    def kubectl(self, kubeconfig: Path | None = None) -> Kubectl:
+    def kubectl(self, kubeconfig: Path | None = None) -> QuickKubectl:
         """Return the hands of the test: kubectl as the admin, or with another kubeconfig."""
         cache = self.folder / "kubectl-cache"
-        return Kubectl(self.tools.paths["kubectl"], kubeconfig or self.admin_kubeconfig, cache)
+        kubectl = self.tools.paths["kubectl"]
+        return QuickKubectl(kubectl, kubeconfig or self.admin_kubeconfig, cache)
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """Write credentials that can do what this ServiceAccount was granted, and no more."""

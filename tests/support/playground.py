@@ -15,6 +15,7 @@ from tests.support import manifests
 from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
 from tests.support.kubectl import Kubectl, KubectlError, Object
+from tests.support.quick_kubectl import QuickKubectl
 
 OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
 LAST_EVENTS, MESSAGE_WIDTH = 30, 160
@@ -51,7 +52,7 @@ class PodSnapshot:
 class E2ENamespace:
     """Nodes and workloads under one name; leaving the context gives everything back."""
 
-    kubectl: Kubectl
+    kubectl: QuickKubectl
     namespace: str
     plugins: dict[str, Object] = field(default_factory=dict)
     balance: dict[str, Object] = field(default_factory=dict)
@@ -59,8 +60,13 @@ class E2ENamespace:
     metrics_providers: list[Object] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        """Create the namespace."""
+        """Create the namespace, and wait until pods may be created in it."""
         self.kubectl.apply(manifests.namespace(self.namespace))
+        wait_until(
+            lambda: self.kubectl.get("serviceaccounts", "-n", self.namespace),
+            within_s=60,
+            what=f"the namespace {self.namespace} has its ServiceAccount",
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -296,6 +302,17 @@ class E2ENamespace:
     def label_pod(self, pod: str, label: str) -> None:
         """Set a label written `key=value` on a pod."""
         self.kubectl.run("label", "--overwrite", "pod", "-n", self.namespace, pod, label)
+
+    def erase_pod(self, pod: str) -> None:
+        """Delete a pod without grace, and wait until it is gone, as its kubelet may hold it."""
+        self.kubectl.erase("pods", self.namespace, pod)
+        named = ("-n", self.namespace, "--field-selector", f"metadata.name={pod}")
+        wait_until(
+            lambda: not self.kubectl.get("pods", *named),
+            within_s=60,
+            what=f"{pod} is gone",
+            every_s=0.05,
+        )
 
     def watch_health(self, app: str, log: Path) -> "HealthWatch":
         """Return a watch of the app's pods, to be used as a context manager."""
