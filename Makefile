@@ -10,6 +10,7 @@ RELEASE_TOOLS := $(VENV)/release
 PYTHONS ?= 3.12 3.13
 BENCH ?= full
 PYTHONS_TARGET ?= test
+REAL_WORKERS ?= 4
 IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
 CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_proxies.py \
   kube/test_session.py kube/test_client_config.py kube/test_credential_renewal.py kube/test_exec_plugin.py kube/test_oidc.py \
@@ -86,7 +87,7 @@ docs: $(SITE_TOOLS)/.installed ## build the documentation site in build/site; a 
 	NO_MKDOCS_2_WARNING=1 $(SITE_TOOLS)/bin/mkdocs build --strict 2>&1 | grep -vE "^INFO"; exit $${PIPESTATUS[0]}
 
 test-real: $(STAMP) $(RELEASE_TOOLS)/.installed real-tools docs ## end-to-end tests on the real control plane and the real broker, and those of a release
-	RELEASE_TOOLS=$(RELEASE_TOOLS) $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 40 tests/e2e tests/release
+	RELEASE_TOOLS=$(RELEASE_TOOLS) $(BIN)/pytest -n $(REAL_WORKERS) --dist loadfile --no-loadscope-reorder --durations 40 tests/e2e tests/release
 
 picture: $(STAMP) real-tools ## take the pictures of the live page and of a terminal that the README shows
 	PICTURE=docs/images/live-page.png $(BIN)/pytest -q tests/e2e/test_demo_page.py
