@@ -5,10 +5,12 @@ import resource
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
+
+from tests.support.fork_server import ForkedProgram
 
 _WIDTH = 400  # some servers log whole objects in a line
 
@@ -17,23 +19,33 @@ class ChildProcessFailedError(Exception):
     """A program did not run as it should; the text ends with the tail of its log."""
 
 
+Running = subprocess.Popen[bytes] | ForkedProgram
+
+
 @dataclass
 class ChildProcess:
-    """A program that can be started again; each run appends to the same log."""
+    """A program that can be started again; each run appends to the same log.
+
+    `launch` starts it with its output to a file, instead of `argv`.
+    """
 
     name: str
     argv: Sequence[str]
     log: Path
-    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+    launch: Callable[[BinaryIO], ForkedProgram] | None = None
+    _process: Running | None = field(init=False, default=None)
 
     def start(self) -> None:
         """Start the program; at most one run of it lives at a time."""
         if self.alive:
             raise ChildProcessFailedError(f"{self.name} runs already")
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+            self._process = self.launch(log) if self.launch else self._execute(log)
+
+    def _execute(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
 
     @property
     def alive(self) -> bool:
@@ -102,7 +114,7 @@ class ChildProcess:
             found = deque((line for line in log if about in line), maxlen=lines)
         return "".join(line[:_WIDTH].rstrip() + "\n" for line in found)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Running:
         if self._process is None:
             raise ChildProcessFailedError(f"{self.name} was never started")
         return self._process

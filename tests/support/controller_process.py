@@ -5,11 +5,13 @@ import urllib.error
 import urllib.request
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
 from tests.support.component import ChildProcess, ChildProcessFailedError
 from tests.support.control_plane import wait_until
+from tests.support.fork_server import ForkServer
 from tests.support.ports import free_port
 
 ANSWERS_S = 30
@@ -20,21 +22,30 @@ HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings"
 
 @dataclass
 class ControllerProcess:
-    """`reactive-desched run` in a folder of its own; started again, it finds its journal there."""
+    """`reactive-desched run` in a folder of its own; started again, it finds its journal there.
+
+    With `programs` it is forked, else a new interpreter, as people start it.
+    """
 
     folder: Path
     kubeconfig: Path
     policy: str
     settings: str | None = None
     options: tuple[str, ...] = ()
+    programs: ForkServer | None = None
     _component: ChildProcess = field(init=False)
     _port: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._port = free_port()
         self.journal.mkdir(parents=True, exist_ok=True)
-        argv = (sys.executable, "-m", "reactive_desched", *self._arguments())
-        self._component = ChildProcess("reactive-desched", argv, self.folder / "controller.log")
+        arguments = self._arguments()
+        argv = (sys.executable, "-m", "reactive_desched", *arguments)
+        fork = None
+        if self.programs is not None:
+            fork = partial(self.programs.start, "reactive_desched", arguments)
+        log = self.folder / "controller.log"
+        self._component = ChildProcess("reactive-desched", argv, log, fork)
 
     def __enter__(self) -> Self:
         """Start it and wait until it says that it knows the cluster."""
