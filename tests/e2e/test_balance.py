@@ -13,7 +13,7 @@ from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 SOON = timedelta(seconds=60)  # after a node is Ready, on a machine that has other work

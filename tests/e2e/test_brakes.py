@@ -13,7 +13,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 ZONE = "topology.kubernetes.io/zone"
 ZONE_A = ("a0", "a1", "a2", "a3", "a4")

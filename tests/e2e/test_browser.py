@@ -26,7 +26,7 @@ from tests.support.simulator_process import (
     taint_settings,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 SETTINGS = taint_settings("sinks: {stream: {heartbeat: 300ms}}")
 ROWS = "[...document.querySelectorAll('tbody tr')]"

@@ -24,7 +24,7 @@ from tests.support.kustomize import pod_template, render
 from tools.real import operator_crds
 from tools.write_chart import upstream_values
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.real
 
 Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON

@@ -14,7 +14,7 @@ from tests.support.helm import CHART, Helm, HelmError
 from tests.support.kustomize import render
 from tests.support.selection import lets_in, matches, pods, selectors
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.real
 
 Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON

@@ -19,7 +19,7 @@ from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.helm import CHART, Helm
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 Values = dict[str, Any]  # YAML as written by people
 Release = Callable[..., ChartPod]

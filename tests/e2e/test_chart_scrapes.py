@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 from tests.support.prometheus import prometheus_of
 from tools.real import prometheus
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 NAME = "chart-scrape"

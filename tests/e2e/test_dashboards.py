@@ -25,7 +25,7 @@ from tests.support.simulator_process import TAINT_POLICY, simulator
 from tools.real import prometheus
 from tools.write_dashboards import dashboards
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 Series = list[dict[str, Any]]  # of a vector, as Prometheus' HTTP API returns it
 

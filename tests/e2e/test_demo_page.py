@@ -13,7 +13,7 @@ from tests.support.browser import browser
 from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 WIDTH, HEIGHT = 1200, 1250
 EVICTED = (

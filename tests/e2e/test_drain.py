@@ -11,7 +11,7 @@ from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = ("n1", "n2", "n3")

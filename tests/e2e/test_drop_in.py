@@ -11,7 +11,7 @@ import pytest
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.real
 
 ACCOUNT = "descheduler"
 # The rights that the Helm chart of v0.36 grants.

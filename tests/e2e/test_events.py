@@ -10,7 +10,7 @@ from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 
 def told(playground: E2ENamespace, reason: str) -> list[Object]:

@@ -31,7 +31,7 @@ from tests.e2e.test_fit import (
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 SEEDS = (0, 1, 17, 20)

@@ -20,7 +20,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import ANY_MOVES, NO_BUDGETS
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 ROOT = Path(__file__).parent.parent.parent

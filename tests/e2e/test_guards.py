@@ -10,7 +10,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import NO_BUDGETS
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 LONG_ENOUGH_S = 5.0
 GUARDED = f"""

@@ -17,7 +17,7 @@ from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 from tests.support.prometheus import ERRORS, MeasuredService
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 TIMES = {"interval": "500ms", "timeout": "2s", "keepAnswer": "2s", "releaseAfter": "1s"}
 QUERY = f"sum by (namespace) ({ERRORS}) > 5"

@@ -13,7 +13,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.golden import verbatim
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.real
 
 READER = """
 apiVersion: rbac.authorization.k8s.io/v1

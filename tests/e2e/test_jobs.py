@@ -17,7 +17,7 @@ from tests.support.kubectl import Object
 from tests.support.limits import NO_BUDGETS
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 LONG_ENOUGH_S = 5.0
 SETTINGS = f"""

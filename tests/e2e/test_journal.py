@@ -21,7 +21,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 QUICK = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"

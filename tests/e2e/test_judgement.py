@@ -11,7 +11,7 @@ from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 AGENT_TAINT = "node.cilium.io/agent-not-ready"
 PASSES_S = 6.0

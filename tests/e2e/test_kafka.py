@@ -22,7 +22,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import ConsumedMessage, read_group
 from tests.support.relaying import journal_to_kafka
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240), pytest.mark.anyio]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 PER_SECOND = 100.0
 

@@ -14,7 +14,7 @@ from tests.support.kafka_broker import KafkaBroker, KafkaTools, kafka_cluster
 from tests.support.kafka_group import read_group
 from tests.support.relaying import JournalToKafka, journal_to_kafka
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300), pytest.mark.anyio]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 
 @pytest.fixture(scope="module")

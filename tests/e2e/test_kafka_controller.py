@@ -16,7 +16,7 @@ from tests.support.kafka_group import read_group
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 SETTINGS = """
 apiVersion: reactive-desched/v1alpha1

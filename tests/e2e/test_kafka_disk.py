@@ -16,7 +16,7 @@ from tests.support.kafka_broker import KafkaBroker, KafkaTools
 from tests.support.kafka_group import read_group
 from tests.support.relaying import journal_to_kafka
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300), pytest.mark.anyio]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 DISK_MIB = 64
 TOPIC = "decisions"

@@ -22,7 +22,7 @@ from tests.support.relaying import JournalToKafka, journal_to_kafka
 from tests.support.tls_handshake import check_strictly
 from tests.support.token_endpoint import token_endpoint, unsigned_token
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 USER = "desched"
 
@@ -252,7 +252,6 @@ async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
         assert await arrived(broker, topic) == recorded(ours)
 
 
-@pytest.mark.timeout(300)  # it waits for the end of a token, and for a retry
 async def test_a_token_that_expires_while_events_are_sent_is_read_anew_and_loses_none(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -278,7 +277,6 @@ async def test_a_token_that_expires_while_events_are_sent_is_read_anew_and_loses
         assert await arrived(broker, topic) == recorded(ours)
 
 
-@pytest.mark.timeout(300)  # it waits for a slow endpoint again and again
 async def test_an_endpoint_that_is_slower_than_the_life_of_its_tokens_delays_events_and_loses_none(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.ports import free_ports
 from tests.support.simulated_cluster import simulated_cluster
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 API = "descheduler/v1alpha2"

@@ -10,7 +10,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 NODES = tuple(f"n{number}" for number in range(10))
 APPS = ("web", "api", "db", "queue", "cache")

@@ -20,7 +20,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.prometheus import MonitoringProcess
 from tests.support.simulator_process import TAINT_POLICY, simulator, taint_settings
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 JOB, NAMESPACE = "reactive-desched", "descheduling"
 FIRST = ("ReactiveDeschedNoLeader", "ReactiveDeschedJournalFault", "ReactiveDeschedAbsent")

@@ -31,7 +31,7 @@ from tests.support.simulator_process import (
 )
 from tests.support.syntax import PACKAGE
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 SETTINGS = taint_settings("server: {ui: true}")
 ROWS = "[...document.querySelectorAll('#feed tr')]"

@@ -11,7 +11,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import UNLIMITED
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 QUIET_S = 10.0
 SETTINGS = (

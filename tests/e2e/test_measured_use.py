@@ -19,7 +19,7 @@ from tests.support.playground import E2ENamespace
 from tests.support.prometheus import USED, GuardedPrometheus
 from tools.real import prometheus
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 NODES = ("n1", "n2", "n3")
 SHARE = 0.22  # of a node, used by each pod

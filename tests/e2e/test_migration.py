@@ -16,7 +16,7 @@ from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.playground import E2ENamespace
 from tests.support.real_jobs import create_job, has_not, placeholders, status
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 OUTAGE_S = 2
 TIGHT_CPU = "700m"  # of nodes with 8 cores: eleven pods, and no room for another

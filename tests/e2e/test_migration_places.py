@@ -20,7 +20,7 @@ from tests.support.real_jobs import (
     status,
 )
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 HALF_CPU = "3500m"  # of nodes with 8 cores: two pods, and no room for another
 A_WHILE_S = 3

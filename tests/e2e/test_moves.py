@@ -16,7 +16,7 @@ from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 TOLERANT = [{"key": "gpu", "operator": "Exists"}]
 

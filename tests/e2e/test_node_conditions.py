@@ -13,7 +13,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import UNLIMITED
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 FOR_S = 4.0
 QUIET_S = 8.0

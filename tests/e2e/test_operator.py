@@ -14,7 +14,7 @@ from tests.support.kubectl import Kubectl, KubectlError
 from tests.support.manifests import node
 from tests.support.simulated_cluster import simulated_cluster
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 TEXT = {"type": "string"}

@@ -22,7 +22,7 @@ from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 from tests.support.tcp_link import TcpLink
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 OUTAGE_S = 20
 HELD_S = 8  # longer than the timeouts of IMPATIENT

@@ -28,7 +28,7 @@ from tests.support.kubectl import Object
 from tests.support.manual_clock import wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 ZONE = "topology.kubernetes.io/zone"
 PATHS = ["/apis/apps/v1/replicasets", "/apis/batch/v1/jobs"]

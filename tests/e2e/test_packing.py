@@ -8,7 +8,7 @@ import pytest
 from tests.support import packing_race
 from tests.support.packing_race import CLUSTERS, CONSOLIDATE, SCORINGS, race
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 ROUNDS = 5
 PERCENT = 30

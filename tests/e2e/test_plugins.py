@@ -10,7 +10,7 @@ from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace, PodSnapshot
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 SOON = timedelta(seconds=60)
 """A reaction on a machine that has other work: a sweep comes after five minutes. The benchmark

@@ -30,7 +30,7 @@ from tests.support.misbehaving_proxy import (
 from tests.support.playground import E2ENamespace
 from tests.support.simulator_process import TAINT_POLICY, simulator
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 READY_IN_A_ROW = 20
 """Twice a second: five lives of a watch that is cut."""

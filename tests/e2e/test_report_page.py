@@ -9,7 +9,7 @@ from reactive_desched.cli import main
 from tests.support.browser import browser
 from tests.support.eviction_story import HOSTILE, Story, moved, who
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 SERIOUS = {"serious", "critical"}
 RESULTS = ("evicted", "evicted", "evicted", "pdb_refused", "open", "dry_run")

@@ -6,7 +6,7 @@ from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.control_plane import RealTools
 from tests.support.scheduler_files import REFUSED, TAKEN, Written
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.real
 
 NOBODY = {
     "apiVersion": "v1",

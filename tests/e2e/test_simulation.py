@@ -10,7 +10,7 @@ from tests.support.component import ChildProcess
 from tests.support.control_plane import RealTools, wait_until
 from tests.support.kubectl import Kubectl
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 
 @pytest.fixture

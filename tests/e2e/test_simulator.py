@@ -14,7 +14,7 @@ from tests.support.control_plane import RealTools, wait_until
 from tests.support.golden import Golden
 from tests.support.kubectl import Kubectl, KubectlError
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 

@@ -15,7 +15,7 @@ from tests.support.controller_process import RunController
 from tests.support.limits import NO_BUDGETS, UNLIMITED
 from tests.support.playground import E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.real
 
 FIGURES = logging.getLogger("figures")  # shown by --log-cli-level=INFO
 ZONE = "topology.kubernetes.io/zone"

@@ -17,7 +17,7 @@ from tests.support.helm import Helm, HelmError
 from tests.support.kubectl import Kubectl, KubectlError
 from tests.support.simulated_cluster import simulated_cluster
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 

@@ -16,7 +16,7 @@ from tests.support.kubectl import Kubectl, KubectlError, Object
 from tests.support.limits import UNLIMITED
 from tests.support.playground import OWNER, E2ENamespace
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 BIDI: Final = "\u202egnp.exe\u202c"
 WRITTEN: Final = f"\x1b[31m\x1b]0;owned\x07<script>alert(1)</script>|`*_[x](http://e)@all\r\n{BIDI}"

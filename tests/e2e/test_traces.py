@@ -21,7 +21,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.ports import free_port
 from tests.support.simulator_process import TAINT_POLICY, simulator, taint_settings
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 SPAN = re.compile(
     r"Span #\d+\n +Trace ID +: (\w+)\n +Parent ID +: (\w*)\n +ID +: (\w+)\n +Name +: (\S+)\n"

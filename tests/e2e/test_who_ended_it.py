@@ -23,7 +23,7 @@ from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace, PodSnapshot
 from tests.support.tcp_link import TcpLink
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 IMPATIENT = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"

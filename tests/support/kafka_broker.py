@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.component import ChildProcess
-from tests.support.control_plane import wait_until
+from tests.support.control_plane import STARTS_S, wait_until
 from tests.support.kafka_admin import KafkaAdmin
 from tests.support.ports import free_ports
 
@@ -54,7 +54,7 @@ class KafkaTools:
             *("-cp", f"{self.libs}/*", main, *arguments),
         )
 
-    def run(self, main: str, *arguments: str, within_s: float = 60) -> str:
+    def run(self, main: str, *arguments: str, within_s: float = STARTS_S) -> str:
         """Run one of Kafka's own tools to its end and return what it printed."""
         argv = self.argv(main, *arguments)
         done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=within_s)
@@ -152,7 +152,7 @@ class KafkaBroker:
         self._format()
         self._component.start()
 
-    def start(self, within_s: float = 60) -> None:
+    def start(self, within_s: float = STARTS_S) -> None:
         """Start it where it was before and wait until it serves."""
         self._component.start()
         self.await_serving(within_s)
@@ -166,7 +166,7 @@ class KafkaBroker:
         self.launch_first()
         self.await_serving()
 
-    def await_serving(self, within_s: float = 60) -> None:
+    def await_serving(self, within_s: float = STARTS_S) -> None:
         """Wait until it serves."""
         wait_until(self._is_serving, within_s=within_s, what="the Kafka broker serves")
 
@@ -321,7 +321,7 @@ def kafka_cluster(tools: KafkaTools, folder: Path, brokers: int) -> Iterator[lis
             ending.callback(each.kill)
             each.launch_first()
         for each in made:
-            each.await_serving(120)
+            each.await_serving()
         wait_until(
             lambda: made[0].admin.brokers() == brokers, within_s=60, what="all brokers are there"
         )
