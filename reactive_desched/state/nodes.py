@@ -180,6 +180,7 @@ class NodeChangeTimes:
     def __init__(self, clock: Clock, wall_clock: Clock) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
+        self._begun = clock()
         self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
@@ -201,7 +202,8 @@ class NodeChangeTimes:
                 times.created = min(now, since + new.created_s)
             if new.ready_since_s is not None:
                 times.ready_since = min(now, since + new.ready_since_s)
-                self._note_opened(new.name, times, times.ready_since)
+                if times.ready_since > self._begun:
+                    self._note_opened(new.name, times, times.ready_since)
             times.taints = {
                 taint: now if added_s is None else min(now, since + added_s)
                 for taint, added_s in _with_times(new)
@@ -303,7 +305,8 @@ class NodeChangeTimes:
         """Yield the nodes that opened to pods within a time, with for how long they are open.
 
         They became Ready, lost a taint that keeps pods away, were uncordoned, or have another value
-        of one of these labels. A node may be named more than once.
+        of one of these labels, all since this began to follow nodes. A node may be named more than
+        once.
         """
         now = self._clock()
         for name, since in self._opened.items():

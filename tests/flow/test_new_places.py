@@ -209,9 +209,11 @@ def test_the_setting_says_how_long() -> None:
     assert len(descheduler.run(3).evicted) == 2
 
 
-def test_nodes_that_were_open_at_the_start_are_places_at_once() -> None:
-    world = misplaced(joins)
+@OPENS
+def test_nodes_that_opened_before_the_start_are_places_at_once(before: Any, opens: Opens) -> None:
+    world = misplaced(before)
     to_leave(world)
-    world.advance(3600)
+    opens(world)
+    world.advance(2)
 
     assert len(run(world, taints(), otherTaints="0s").run(5).evicted) == 2
