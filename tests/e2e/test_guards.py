@@ -17,7 +17,9 @@ GUARDED = f"""
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: 200ms, maxWait: 2s}}
-guards: {{minPodAge: 0s, minReadyTime: 0s, standingTimes: {{otherTaints: 0s, nodeLabels: 0s}}}}
+guards:
+  {{minPodAge: 0s, minReadyTime: 0s,
+    standingTimes: {{otherTaints: 0s, nodeLabels: 0s, openNodes: 0s}}}}
 {NO_BUDGETS}
 """
 

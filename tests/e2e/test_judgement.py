@@ -70,7 +70,7 @@ def test_low_node_utilization_moves_pods_until_the_node_is_at_its_target(
 
     with run_controller():
         playground.add_nodes("n2")
-        playground.await_pods_by_node(within_s=150, n1=FULL // 2, n2=FULL // 2)
+        playground.await_pods_by_node(within_s=220, n1=FULL // 2, n2=FULL // 2)
         time.sleep(REST_S)
 
     assert playground.pods_by_node() == {"n1": FULL // 2, "n2": FULL // 2}

@@ -62,7 +62,7 @@ debounce: {quiet: 200ms, maxWait: 2s}
 journal: {checkpoints: {every: 1s}}
 sinks: {stream: {}}
 recording: {enabled: true}
-guards: {standingTimes: {otherTaints: 0s, nodeLabels: 0s}}
+guards: {standingTimes: {otherTaints: 0s, nodeLabels: 0s, openNodes: 0s}}
 """
 TO_STDOUT = """
 apiVersion: reactive-desched/v1alpha1

@@ -27,7 +27,8 @@ client: {readTimeout: 5s, totalTimeout: 5s}
 """
 """A pod whose request a killed controller left open is evicted 30 s after `totalTimeout`."""
 NO_AGES = (
-    "guards: {minPodAge: 0s, minReadyTime: 0s, standingTimes: {otherTaints: 0s, nodeLabels: 0s}}\n"
+    "guards: {minPodAge: 0s, minReadyTime: 0s, "
+    "standingTimes: {otherTaints: 0s, nodeLabels: 0s, openNodes: 0s}}\n"
 )
 OLD, APPS, REPLICAS = ("o1", "o2", "o3"), ("web", "api", "db"), 8
 PER_MINUTE, BURST, MOVING = 120, 4, 2
