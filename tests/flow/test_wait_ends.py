@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingQuery
-from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.gate import Gate, explanations
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.journal.event_builder import decision_payload
 from reactive_desched.model.clock_pair import ClockPair
@@ -66,6 +66,7 @@ async def test_two_minutes_later_each_answer_says_how_long_a_pod_waits_still(
     [instance] = flow.controller.evaluator.instances
     assert isinstance(instance.gate, Gate)
     instance.gate.filters = (Holding(reason, defers),)
+    instance.gate._explanations = explanations(instance.gate.filters)
     async with flow.running():
         flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), WEB)
         began = anyio.current_time()
