@@ -196,22 +196,7 @@ class NodeChangeTimes:
         else:
             self._unready[new.name] = None
         if old is None or times is None or old.uid != new.uid:
-            times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {}, {})
-            since = now - self._wall_clock()  # of the epoch, on the monotonic clock
-            if new.created_s is not None:
-                times.created = min(now, since + new.created_s)
-            if new.ready_since_s is not None:
-                times.ready_since = min(now, since + new.ready_since_s)
-                if times.ready_since > self._begun:
-                    self._note_opened(new.name, times, times.ready_since)
-            times.taints = {
-                taint: now if added_s is None else min(now, since + added_s)
-                for taint, added_s in _with_times(new)
-            }
-            times.conditions = {
-                kind: ((now if changed_s is None else min(now, since + changed_s), status),)
-                for kind, status, changed_s in _with_changes(new)
-            }
+            self._begin(new, now)
             return
         if old.is_ready != new.is_ready:
             times.ready_since = now
@@ -229,6 +214,25 @@ class NodeChangeTimes:
             _note_conditions(times, old, new, now)
         if old.labels is not new.labels and old.labels != new.labels:
             self._note_labels(times, old, new, now)
+
+    def _begin(self, new: Node, now: float) -> None:
+        """Begin to keep the times of a node that was not known, by what the API server says."""
+        times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {}, {})
+        since = now - self._wall_clock()  # of the epoch, on the monotonic clock
+        if new.created_s is not None:
+            times.created = min(now, since + new.created_s)
+        if new.ready_since_s is not None:
+            times.ready_since = min(now, since + new.ready_since_s)
+            if times.ready_since > self._begun:
+                self._note_opened(new.name, times, times.ready_since)
+        times.taints = {
+            taint: now if added_s is None else min(now, since + added_s)
+            for taint, added_s in _with_times(new)
+        }
+        times.conditions = {
+            kind: ((now if changed_s is None else min(now, since + changed_s), status),)
+            for kind, status, changed_s in _with_changes(new)
+        }
 
     def forget(self, name: str) -> None:
         """Record that a node is gone."""

@@ -164,6 +164,7 @@ _SCALARS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
         "T": ((str,), "Time"),
         "U": ((str,), "MicroTime"),
         "D": ((str,), "Duration"),
+        "J": ((dict,), "RawExtension"),
         "Q": ((str, int, float), "Quantity"),
         "I": ((int, str), "IntOrString"),
     }

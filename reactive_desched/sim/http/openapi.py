@@ -48,6 +48,7 @@ _SCALARS: Mapping[str, Obj] = MappingProxyType(
         "T": {"type": "string", "format": "date-time"},
         "U": {"type": "string", "format": "date-time"},
         "D": {"type": "string"},
+        "J": {"type": "object"},
     }
 )
 _METADATA_ALONE = ""
