@@ -20,6 +20,8 @@ SECTIONS = fields_by_key(ReactiveSettings).keys()
 PROBLEM = re.compile(r": (?:error|warning): (?!profiles: there are no profiles)")
 """What is said of a file; the head of a policy, without its profiles, may be shown alone."""
 
+SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 
 
@@ -52,6 +54,9 @@ def test_what_a_page_shows_is_right_and_warns_of_nothing(
     code = (ROOT / "examples/sink/spool_sink.py").read_text(encoding="utf-8")
     write_package(tmp_path, "reactive_desched.sinks", {"spool": "SpoolSink"}, code, "spool_sink")
     monkeypatch.syspath_prepend(tmp_path)
+    scheduler = tmp_path / "schedulers" / "default.yaml"  # as docs/howto/schedulers.md names it
+    scheduler.parent.mkdir()
+    scheduler.write_text(SCHEDULER)
     file = tmp_path / "shown.yaml"
     file.write_text(block)
 

@@ -159,7 +159,7 @@ def test_two_files_cannot_have_the_same_scheduler(tmp_path: Path) -> None:
 
 
 def test_nothing_stands_beside_the_name_of_a_file(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"file: stands for a whole configuration, and alone"):
+    with pytest.raises(Exception, match="stands for a whole"):
         Bench(tmp_path, "scheduler: {config: [{file: batch.yaml, parallelism: 3}]}\n")
 
 
