@@ -180,7 +180,7 @@ class NodeChangeTimes:
     def __init__(self, clock: Clock, wall_clock: Clock) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
-        self._begun = clock()
+        self._begun: float | None = None
         self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
@@ -190,13 +190,15 @@ class NodeChangeTimes:
     def follow(self, old: Node | None, new: Node) -> None:
         """Follow a node that appeared, or differs from what it was."""
         now = self._clock()
+        if self._begun is None:
+            self._begun = now
         times = self._nodes.get(new.name)
         if new.is_ready:
             self._unready.pop(new.name, None)
         else:
             self._unready[new.name] = None
         if old is None or times is None or old.uid != new.uid:
-            self._begin(new, now)
+            self._begin(new, now, self._begun)
             return
         if old.is_ready != new.is_ready:
             times.ready_since = now
@@ -215,15 +217,18 @@ class NodeChangeTimes:
         if old.labels is not new.labels and old.labels != new.labels:
             self._note_labels(times, old, new, now)
 
-    def _begin(self, new: Node, now: float) -> None:
-        """Begin to keep the times of a node that was not known, by what the API server says."""
+    def _begin(self, new: Node, now: float, first_at: float) -> None:
+        """Begin to keep the times of a node that was not known, by what the API server says.
+
+        One that was Ready when the first node was seen is open.
+        """
         times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {}, {})
         since = now - self._wall_clock()  # of the epoch, on the monotonic clock
         if new.created_s is not None:
             times.created = min(now, since + new.created_s)
         if new.ready_since_s is not None:
             times.ready_since = min(now, since + new.ready_since_s)
-            if times.ready_since > self._begun:
+            if times.ready_since > first_at:
                 self._note_opened(new.name, times, times.ready_since)
         times.taints = {
             taint: now if added_s is None else min(now, since + added_s)
