@@ -561,7 +561,7 @@ def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 def _wakes(workload: WorkloadState) -> tuple[WakeOn, ...]:
-    return WakeOnWorkload(workload.controller_uid), WakeOnWorkload(workload.owner.uid)
+    return *map(WakeOnWorkload, workload.controllers), WakeOnWorkload(workload.owner.uid)
 
 
 def _running(finding: Finding, inputs: GuardInputs) -> WorkloadState | None:

@@ -6,6 +6,7 @@ such as for a custom controller, the pods that are there stand for the size.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -78,21 +79,27 @@ T = TypeVar("T")
 class WorkloadState(Struct, frozen=True):
     """A pod's workload as it is now.
 
-    `owner` is the topmost controller and `controller_uid` the pod's own, both of the pod's
-    `namespace`. `wanted` is None where it is not known. `moving` counts the owner's pods that were
-    evicted and are not replaced yet, and `leaving` names those whose eviction was decided and that
-    the watch still shows unchanged.
+    `owner` is the topmost controller and `controllers` are those whose pods count: the pod's own
+    one first, and the other ReplicaSets of a Deployment where that has too few pods for it, as in
+    the middle of a rollout that is paused. All are of the pod's `namespace`. `wanted` is None where
+    it is not known. `moving` counts the owner's pods that were evicted and are not replaced yet,
+    and `leaving` names those whose eviction was decided and that the watch still shows unchanged.
     """
 
     namespace: str
     owner: OwnerReference
-    controller_uid: str
+    controllers: tuple[str, ...]
     wanted: int | None
     rollout: str
     ready: int
     unready: int
     moving: int
     leaving: tuple[PodKey, ...]
+
+    @property
+    def controller_uid(self) -> str:
+        """Return the uid of the pod's own controller."""
+        return self.controllers[0]
 
     @property
     def key(self) -> str:
@@ -194,26 +201,32 @@ class Workloads(EvictionParticipant):
             return None
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known, pods = self._view.workload(owner.uid), self._view.index(WorkloadPods)
-        ready, unready = (count(pod.namespace, own.uid) for count in (pods.ready, pods.unready))
-        key = key_of_owner(pod.namespace, owner.uid)
+        controllers: tuple[str, ...] = (own.uid,)
+        own_pods = pods.count(pod.namespace, own.uid)
+        if known is not None and owner.uid != own.uid and own_pods < known.replicas:
+            others = self._view.index(ReplicaSetsByOwner).of(owner.uid)
+            controllers = (own.uid, *(each for each in others if each != own.uid))
+        ready = sum(pods.ready(pod.namespace, each) for each in controllers)
+        unready = sum(pods.unready(pod.namespace, each) for each in controllers)
+        key, now = key_of_owner(pod.namespace, owner.uid), self._clock()
         if known is None or ready + unready >= known.replicas:
             self._unreplaced.pop(key, None)
         return WorkloadState(
             pod.namespace,
             owner,
-            own.uid,
+            controllers,
             None if known is None else known.replicas,
             "" if known is None else known.rollout,
             ready,
             unready,
             len(self._ledger.moving_in((OWNER, key))),
-            self._ledger.unseen(key, own.uid, self._clock()),
+            tuple(uid for each in controllers for uid in self._ledger.unseen(key, each, now)),
         )
 
     def unsteady(self, workload: WorkloadState) -> tuple[str, int, float]:
         """Return the Ready pods that may fail again at once: one, how many, and for how long."""
-        index = self._view.index(WorkloadPods)
-        if not (uids := index.unsteady_pods(workload.namespace, workload.controller_uid)):
+        of = partial(self._view.index(WorkloadPods).unsteady_pods, workload.namespace)
+        if not (uids := [uid for each in workload.controllers for uid in of(each)]):
             return "", 0, 0.0
         since_s = self._view.now_s - SETTLE_S
         found = [
@@ -231,7 +244,8 @@ class Workloads(EvictionParticipant):
         created for one that was evicted: none would be for the next one.
         """
         now_s, uid = self._view.now_s, workload.controller_uid
-        unready_pods = self._view.index(WorkloadPods).unready_pods(workload.namespace, uid)
+        of = partial(self._view.index(WorkloadPods).unready_pods, workload.namespace)
+        unready_pods = (uid for each in workload.controllers for uid in of(each))
         unready = filter(None, map(self._view.pod, unready_pods))
         missing = [
             (now_s - (pod.unready_since_s or 0), 1, f"{pod} is not Ready", True) for pod in unready
