@@ -99,7 +99,7 @@ def recorded_cluster(folder: Path) -> PictureBegun | None:
     return next((begun for _, begun in heads if begun.cluster_uid), None)
 
 
-_EMPTY: Final = (
+NOTHING_RECORDED: Final = (
     "nothing is recorded in it: its process ended before it wrote into it, or the file was emptied"
 )
 
@@ -174,7 +174,7 @@ def _frames_of(path: Path, on_damage: OnDamage, offset: int) -> Iterator[Frame |
             raise
         damaged(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
     if is_empty and not damages and not is_being_written(path):
-        on_damage(Damage(path.name, 0, _EMPTY))
+        on_damage(Damage(path.name, 0, NOTHING_RECORDED))
 
 
 def picture_begun_in(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:

@@ -86,6 +86,19 @@ def test_nothing_to_compare_is_an_objection_where_the_process_ended_in_order(
     assert bool(objections(journal.parent)) is was_stopped
 
 
+@pytest.mark.parametrize("was_stopped", [False, True], ids=["was killed", "was stopped"])
+def test_so_is_a_segment_in_which_nothing_is_recorded(
+    journal: Path,
+    was_stopped: bool,  # noqa: FBT001 -- what is compared
+) -> None:
+    (segment,) = (journal / "recording").glob("*.rdrec")
+    segment.write_bytes(b"")
+    if was_stopped:
+        (journal.parent / "controller.log").write_text('{"event":"the controller is stopping"}')
+
+    assert bool(objections(journal.parent)) is was_stopped
+
+
 def test_a_test_with_a_reason_may_differ(journal: Path) -> None:
     shutil.rmtree(journal / "recording")
 
