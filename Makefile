@@ -10,7 +10,7 @@ RELEASE_TOOLS := $(VENV)/release
 PYTHONS ?= 3.12 3.13
 BENCH ?= full
 PYTHONS_TARGET ?= test
-REAL_WORKERS ?= 4
+REAL_WORKERS ?= 6
 IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
 CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_proxies.py \
   kube/test_session.py kube/test_client_config.py kube/test_credential_renewal.py kube/test_exec_plugin.py kube/test_oidc.py \
