@@ -35,7 +35,7 @@ from tests.safety.story import play_story
 from tests.safety.world import World
 
 DEEP = pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
-SEEDS = 2
+SEEDS = 3
 """`make simulate` plays 40, these among them; `test_order_of_followers` plays 2 and 5."""
 
 

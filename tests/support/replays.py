@@ -78,7 +78,7 @@ def _replay(recording: Path) -> _Replay:
         return _Replay(False, str(error), recording.parent)
     has_time = bool(report.lives) or not _was_stopped(recording.parent.parent / "controller.log")
     left_out = [each for each in report.not_compared if NO_FIRST_PICTURE not in each]
-    lost = [each for each in report.damages if report.lives or NOTHING_RECORDED not in str(each)]
+    lost = [each for each in report.damages if report.lives or each.message != NOTHING_RECORDED]
     is_whole = has_time and not left_out and not lost
     text = "\n".join((f"{recording}:", *report_lines(report)))
     return _Replay(is_whole and not report.differences, text, recording.parent)
