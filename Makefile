@@ -65,7 +65,7 @@ lint: $(STAMP) ## format, lint, types, layers
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## all that needs nothing but Python and is no story (four minutes on two quiet cores)
+test: $(STAMP) ## all that needs nothing but Python and is no story (five minutes on two cores)
 	$(BIN)/pytest -n 4 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(STORIES))
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
