@@ -66,7 +66,6 @@ from reactive_desched.state.indexes.spread_groups import (
     SpreadGroups,
     SpreadNodesChanged,
 )
-from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""
@@ -140,7 +139,6 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         SpreadGroups,
         NamespacePods,
         EmptiedNodes,
-        TerminatingPods,
         ReplicaPlaces,
         PodAttraction,
     )
@@ -329,17 +327,6 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         yield YieldPoint()
         return Spread(group, domains, nodes, view)
 
-    def _number_of(self, pods: Iterable[Pod], group: SpreadGroup, view: View) -> int:
-        """Count those pods of a node that a constraint counts."""
-        counts = _CountedPods(self, view)
-        return sum(
-            pod.namespace == group.namespace
-            and group.selector.matches(pod.labels)
-            and counts(pod)
-            and not view.is_leaving(pod)
-            for pod in pods
-        )
-
     def _add_empty_domains(
         self, occupied: dict[str, Domain], group: SpreadGroup, view: View
     ) -> Iterator[YieldPoint]:
@@ -441,9 +428,16 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
         They count in the domain of their node, as they did before and will again.
         """
+        counts = _CountedPods(self, view)
         found: list[tuple[str, float, int]] = []
         for value, wait_s, pods in list(view.absent_nodes(group.topology_key)):
-            number = self._number_of(pods, group, view)
+            number = sum(
+                pod.namespace == group.namespace
+                and group.selector.matches(pod.labels)
+                and counts(pod)
+                and not view.is_leaving(pod)
+                for pod in pods
+            )
             if number:
                 found.append((value, wait_s, number))
             yield YieldPoint()
@@ -478,12 +472,6 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 map(declares_uncounted, view.index(NamespacePods).pods_of(group.namespace))
             )
         )
-
-
-def _is_even(numbers: Iterable[int], max_skew: int) -> bool:
-    """Say whether no pod would have to move between domains of these sizes."""
-    sizes = sorted(numbers)
-    return next(moves_between(sizes, sum(sizes) / len(sizes), max_skew), None) is None
 
 
 def _all_pods_by_domain(group: SpreadGroup, view: View) -> Mapping[str, int]:

@@ -57,17 +57,6 @@ def even() -> SimulatedCluster:
     return world.advance(3600)
 
 
-def labelled(world: SimulatedCluster, resource: str, name: str, key: str, value: str) -> None:
-    namespace = "" if resource == "nodes" else "default"
-
-    def change(current: dict[str, Any]) -> dict[str, Any]:
-        labels = {**current["metadata"]["labels"], key: value}
-        return {**current, "metadata": {**current["metadata"], "labels": labels}}
-
-    world.store.modify(resource, namespace, name, change)
-    world.advance(0)
-
-
 def node_joins(world: SimulatedCluster) -> Callable[[], object]:
     world.nodes("n3", labels=POOL)
     return lambda: world.delete("nodes", "n3")
@@ -75,8 +64,8 @@ def node_joins(world: SimulatedCluster) -> Callable[[], object]:
 
 def node_comes_into_the_pool(world: SimulatedCluster) -> Callable[[], object]:
     world.nodes("other", labels={"pool": "green"})
-    labelled(world, "nodes", "other", "pool", "blue")
-    return lambda: labelled(world, "nodes", "other", "pool", "green")
+    world.label("nodes", "other", "pool", "blue")
+    return lambda: world.label("nodes", "other", "pool", "green")
 
 
 def node_opens(world: SimulatedCluster) -> Callable[[], object]:
@@ -99,7 +88,7 @@ def pods_are_labelled(world: SimulatedCluster) -> Callable[[], object]:
 
     def give(role: str) -> None:
         for name in found:
-            labelled(world, "pods", name, "role", role)
+            world.label("pods", name, "role", role)
 
     give("back")
     return lambda: give("front")

@@ -10,7 +10,7 @@ from reactive_desched.policy.settings.guards import GuardName, GuardSettings, St
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.descheduled import DescheduledCluster
-from tests.support.sim_world import SimulatedCluster
+from tests.support.sim_world import ZONE, SimulatedCluster
 
 OTHERS = tuple(name for name in GuardName if name is not GuardName.STANDING_TIME)
 LASTS_S = 60
@@ -174,14 +174,6 @@ def test_room_that_lasts_is_taken(plugin: Any, template: dict[str, Any]) -> None
 # --- a node that is in another domain for a moment ---
 
 
-def relabel(world: SimulatedCluster, node: str, zone: str) -> None:
-    def change(current: dict[str, Any]) -> dict[str, Any]:
-        labels = {**current["metadata"]["labels"], "topology.kubernetes.io/zone": zone}
-        return {**current, "metadata": {**current["metadata"], "labels": labels}}
-
-    world.store.modify("nodes", "", node, change)
-
-
 def relabelled_for(seconds: float, zone: str, kind: str, **standing: Any) -> DescheduledCluster:
     """Let one of the two nodes of a zone be in another one for a time."""
     world = SimulatedCluster().nodes("n1/a", "n2/b", "n3/c", "n4/c")
@@ -190,9 +182,9 @@ def relabelled_for(seconds: float, zone: str, kind: str, **standing: Any) -> Des
     world.deployment("web", 12, cpu="200m", topologySpreadConstraints=[own])
     descheduler = run(world.advance(3600), spread(kind), **standing)
     assert descheduler.evicted == []
-    relabel(world, "n3", zone)
+    world.label("nodes", "n3", ZONE, zone)
     descheduler.run(seconds)
-    relabel(world, "n3", "c")
+    world.label("nodes", "n3", ZONE, "c")
     return descheduler.run(600)
 
 

@@ -39,15 +39,6 @@ def run(world: SimulatedCluster, plugin: Any, **standing: Any) -> DescheduledClu
     return DescheduledCluster(world, plugin, guards=guards, nodeFit=True)
 
 
-def labelled(world: SimulatedCluster, name: str, pool: str) -> None:
-    def change(current: dict[str, Any]) -> dict[str, Any]:
-        labels = {**current["metadata"]["labels"], "pool": pool}
-        return {**current, "metadata": {**current["metadata"], "labels": labels}}
-
-    world.store.modify("nodes", "", name, change)
-    world.advance(0)
-
-
 def misplaced(other: Any) -> SimulatedCluster:
     """Return a node with two pods that must leave it, and another one that `other` closes."""
     world = SimulatedCluster().nodes("n1", labels=POOL)
@@ -90,8 +81,8 @@ def uncordoned(world: SimulatedCluster) -> Callable[[], object]:
 
 
 def relabelled(world: SimulatedCluster) -> Callable[[], object]:
-    labelled(world, "n2", "blue")
-    return lambda: labelled(world, "n2", "green")
+    world.label("nodes", "n2", "pool", "blue")
+    return lambda: world.label("nodes", "n2", "pool", "green")
 
 
 OPENS = pytest.mark.parametrize(
@@ -110,7 +101,9 @@ def to_leave(world: SimulatedCluster) -> None:
 
 
 @OPENS
-@pytest.mark.parametrize("leave", [to_leave, lambda world: labelled(world, "n1", "red")])
+@pytest.mark.parametrize(
+    "leave", [to_leave, lambda world: world.label("nodes", "n1", "pool", "red")]
+)
 @pytest.mark.parametrize("seconds", [3, OPEN_S - 5])
 def test_a_node_that_is_soon_closed_again_takes_no_pod_that_must_leave(
     seconds: float, leave: Callable[[SimulatedCluster], object], before: Any, opens: Opens
@@ -182,12 +175,7 @@ def test_a_label_that_the_pod_does_not_ask_for_closes_no_node() -> None:
     to_leave(world)
     for number in range(6):
         descheduler.run(5)
-
-        def change(current: dict[str, Any], value: str = str(number)) -> dict[str, Any]:
-            labels = {**current["metadata"]["labels"], "example.com/seen": value}
-            return {**current, "metadata": {**current["metadata"], "labels": labels}}
-
-        world.store.modify("nodes", "", "n2", change)
+        world.label("nodes", "n2", "example.com/seen", str(number))
 
     assert len(descheduler.evicted) == 2
 

@@ -127,6 +127,17 @@ class SimulatedCluster:
         self.store.modify(resource, namespace, name, change)
         self.cluster.settle()
 
+    def label(self, resource: str, name: str, key: str, value: str) -> None:
+        """Give an object another value of a label."""
+        namespace = "" if self.store.get(resource, "default", name) is None else "default"
+
+        def change(current: Obj) -> Obj:
+            labels = {**current["metadata"]["labels"], key: value}
+            return {**current, "metadata": {**current["metadata"], "labels": labels}}
+
+        self.store.modify(resource, namespace, name, change)
+        self.cluster.settle()
+
     def get(self, resource: str, name: str) -> Obj:
         """Return an object of the default namespace, or a cluster-scoped one."""
         stored = self.store.get(resource, "default", name) or self.store.get(resource, "", name)
