@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.event import (
     POLICY_LOADED,
@@ -63,10 +64,15 @@ class FileText(NamedTuple):
 
 
 class FileChange(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The changes of a file since the load before; `lines` has what one changed line was and is."""
+    """The changes of a file since the load before.
+
+    `instead_of` is the file that was read in its place. `lines` has what one changed line was and
+    is, or the only line that was added or removed.
+    """
 
     name: str
     change: str
+    instead_of: str = ""
     added: int | None = None
     removed: int | None = None
     lines: tuple[str, ...] = ()
@@ -189,14 +195,23 @@ class PolicyLoads:
 
     def _changes(self, before: PolicyLoaded, now: PolicyLoaded, seq: int) -> Iterator[FileChange]:
         earlier = {file.name: file for file in before.files}
+        kept = earlier.keys() & {file.name for file in now.files}
+        gone = [file for file in before.files if file.name not in kept]
+        new = [file for file in now.files if file.name not in kept]
+        is_replaced = len(gone) == len(new) == 1  # as by another replica, with a path of its own
         for file in now.files:
-            old = earlier.pop(file.name, None)
-            if old is None:
+            if file.name in kept:
+                if earlier[file.name].sha256 != file.sha256:
+                    yield _compare(self._text(earlier[file.name], seq), self._text(file, seq))
+            elif is_replaced and gone[0].sha256 == file.sha256:
+                yield FileChange(file.name, "the same text", gone[0].name)
+            elif is_replaced:
+                change = _compare(self._text(gone[0], seq), self._text(file, seq))
+                yield replace(change, instead_of=gone[0].name)
+            else:
                 yield FileChange(file.name, "added")
-            elif old.sha256 != file.sha256:
-                yield _compare(self._text(old, seq), self._text(file, seq))
-        for name in earlier:
-            yield FileChange(name, "removed")
+        for file in () if is_replaced else gone:
+            yield FileChange(file.name, "removed")
 
     def _text(self, file: PolicyFile, seq: int) -> FileText:
         if file.text:
@@ -283,10 +298,14 @@ def _compare(old: FileText, new: FileText) -> FileChange:
         if tag != "equal":
             removed += before[start:end]
             added += after[new_start:new_end]
-    lines = _shortened(*removed, *added) if len(removed) == len(added) == 1 else ()
     if not (removed or added):
         return FileChange(name, "changed in what is left out as secret, or in the ends of lines")
-    return FileChange(name, "changed", len(added), len(removed), lines)
+    lines: tuple[str, ...] = ()
+    if len(removed) == len(added) == 1:
+        lines = _shortened(*removed, *added)
+    elif len(removed) + len(added) == 1:
+        lines = (_cut((removed + added)[0].strip(), 0),)
+    return FileChange(name, "changed", "", len(added), len(removed), lines)
 
 
 def _shortened(before: str, now: str) -> tuple[str, str]:

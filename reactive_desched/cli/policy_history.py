@@ -22,13 +22,14 @@ _TIME_CHARS: Final = 19
 _ROLLBACK_HINT: Final = "`policy rollback` takes it from the file in use"
 _HISTORY: Final = """\
 List which policies and settings were loaded, by which the controller decided from then on, the
-newest last: at a start, or because a file changed while it ran. Each line says what the load
-changed. Files that were rejected are listed, too: the revision that stays is in their line."""
+newest last: at a start, when another replica became the leader, or because a file changed while it
+ran. Each line says what the load changed. Files that were rejected are listed, too: the revision
+that stays is in their line."""
 _HISTORY_JSON: Final = """\
 with -o json, an array of objects: "sequence" (the record), "id", "time", "how" (start, reload or
 rejected), "revision", "source", "mode", "version", "files", "isFirst" (nothing is known of what was
-before), "changes" (each with "name", "change", "added"
-and "removed" lines), "others" (another mode or version), and "problems" of rejected files
+before), "changes" (each with "name", "change", "insteadOf", "added" and
+"removed" lines), "others" (another mode or version), and "problems" of rejected files
 
 exit status: 0 shown, 1 nothing was loaded or the journal cannot be read, 2 the arguments are
 wrong"""
@@ -137,8 +138,11 @@ def _described(entry: "HistoryEntry", *, is_whole: bool) -> Iterator[str]:
 
 
 def _change(change: "FileChange") -> str:
-    counts = "" if change.added is None else f" +{change.added} -{change.removed}"
-    text = f"{change.name}{counts}" if counts else f"{change.name}: {change.change}"
+    text = change.name if change.added is not None else f"{change.name}: {change.change}"
+    if change.instead_of:
+        text += f" instead of {change.instead_of}"
+    if change.added is not None:
+        text += f" +{change.added} -{change.removed}"
     return f"{text}: {' → '.join(change.lines)}" if change.lines else text
 
 

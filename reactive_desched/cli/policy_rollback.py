@@ -25,7 +25,8 @@ _DESCRIPTION: Final = f"""\
 Write the policy of an earlier load, and the settings beside it, into the files in use. A running
 controller takes them within two seconds, as it does any other change. What a file held before is
 kept beside it, as FILE.DIGEST.bak. Without --out the files are those that the controller has read
-last; a file that already holds the text stays as it is. All of it is written, or nothing.
+last; a file that already holds the text, or that was not part of the earlier load, stays as it is.
+All of it is written, or nothing.
 
 {policy_history.LOAD_HELP}"""
 _EPILOG: Final = """\
@@ -104,6 +105,9 @@ def _rollback(arguments: argparse.Namespace) -> int:
     steps = _steps(record, texts, newest, arguments.out)
     for step in steps:
         sys.stderr.write(f"{step.run()}\n")
+    if arguments.out is None and not arguments.files:
+        for name in _left(record, newest):
+            sys.stderr.write(f"{name} stays as it is: record {record.seq} has no such file\n")
     if arguments.out is None and not all(step.is_done for step in steps):
         sys.stderr.write(
             "a controller that reads these files takes them within two seconds:"
@@ -135,11 +139,26 @@ def _steps(
             )
             for each in texts
         ]
+    if in_use and (unread := [each.file.name for each in texts if each.file.name not in in_use]):
+        paths_in_use = [file.path or name for name, file in in_use.items()]
+        out = shlex.quote(paths_in_use[0]) if len(in_use) == 1 else "FILE"
+        raise ConfigError(
+            f"{unread[0]} is not read any more: the load in force is of {' and '.join(in_use)}."
+            f" To write the text there: `policy rollback {record.seq} {unread[0]} --out {out}`"
+        )
     texts = [each for each in texts if not _is_of_api(each.file, in_use.get(each.file.name))]
     paths = {each.file.name: _path_in_use(each, in_use.get(each.file.name)) for each in texts}
     if mounted := [path for path in paths.values() if _is_mounted(path)]:
         raise ConfigError(_kubectl(record, mounted[0], [PurePath(name).name for name in paths]))
     return [_Step(each, paths[each.file.name], in_use.get(each.file.name)) for each in texts]
+
+
+def _left(record: "LoadRecord", newest: "LoadRecord | None") -> list[str]:
+    """Return the files in use that the earlier load did not have."""
+    if newest is None or newest.loaded is None or record.loaded is None:
+        return []
+    earlier = {file.name for file in record.loaded.files}
+    return [file.name for file in newest.loaded.files if file.name not in earlier]
 
 
 def _is_of_api(file: "PolicyFile", in_use: "PolicyFile | None") -> bool:

@@ -128,6 +128,30 @@ def test_two_long_lines_are_cut_so_that_their_difference_is_seen(
     assert all(len(each) == 60 for each in change["lines"])
 
 
+def test_a_file_that_is_read_instead_of_another_is_compared_with_it(
+    loads: Loads, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loads.load(other=NEW + "pace: fast\n")
+    loads.load(last=NEW + "pace: fast\n")
+    loads.load(policy=POLICY)
+    *_, other, last, gone = history(loads, capsys)
+
+    assert other["changes"] == [
+        {
+            "name": "other.yaml",
+            "change": "changed",
+            "insteadOf": "settings.yaml",
+            "added": 1,
+            "removed": 0,
+            "lines": ["pace: fast"],
+        }
+    ]
+    assert last["changes"] == [
+        {"name": "last.yaml", "change": "the same text", "insteadOf": "other.yaml"}
+    ]
+    assert gone["changes"] == [{"name": "last.yaml", "change": "removed"}]
+
+
 def test_the_history_says_what_each_load_changed(
     loads: Loads, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
@@ -251,6 +275,31 @@ def test_a_rollback_keeps_a_text_that_no_record_has_and_says_so(
     backup = loads.folder / f"settings.yaml.{digest('mine' + os.linesep)[:12]}.bak"
     assert backup.read_text() == "mine\n"
     assert golden(folder=loads.folder) in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_read_any_more_is_not_written(
+    loads: Loads, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    """Another replica acts now, with settings in a file of another name."""
+    loads.restart()
+    loads.load(other=NEW)
+    loads.hold(other=NEW)
+
+    assert loads.call("policy", "rollback", "2") == 2
+
+    assert (loads.folder / "settings.yaml").read_text() == NEW
+    assert capsys.readouterr().err.rstrip("\n") == golden()
+
+
+def test_a_rollback_names_the_files_that_the_earlier_load_did_not_have(
+    loads: Loads, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loads.load(settings=OLD, more="kind: ReactiveSettings\n")
+
+    assert loads.call("policy", "rollback", "3", "settings.yaml") == 0
+    assert "stays as it is" not in capsys.readouterr().err
+    assert loads.call("policy", "rollback", "3") == 0
+    assert "more.yaml stays as it is: record 3 has no such file\n" in capsys.readouterr().err
 
 
 def test_a_rollback_keeps_the_permissions_and_follows_a_link(loads: Loads) -> None:
