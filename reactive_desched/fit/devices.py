@@ -86,6 +86,7 @@ class _Pool(Struct, frozen=True):
     name: PoolName
     devices: tuple[tuple[DeviceId, Device], ...] = ()
     is_usable: bool = True
+    is_tried_last: bool = False
     counters: Mapping[Counter, Fraction] = {}
 
 
@@ -308,12 +309,8 @@ class DeviceFilter:
         return self._view.index(Devices).class_of(resource)
 
     def _extended(self, pod: Pod) -> Iterator[tuple[DeviceAlternatives, int]]:
-        """Yield what the kube-scheduler puts into the claim for extended resources.
-
-        It has a request for each container. One for all of them asks for as many devices; it does
-        not take two shares of one device.
-        """
-        for resource, number in sorted(pod.spec.requests.items()):
+        """Yield what the kube-scheduler puts into the claim for extended resources."""
+        for resource, number in pod.spec.device_requests or sorted(pod.spec.requests.items()):
             if number and (of := self._class_of(resource)) is not None:
                 request = DeviceAlternatives(resource, (DeviceRequest(of, count=number),))
                 yield request, self.sought_on(resource)
@@ -372,7 +369,8 @@ class DeviceFilter:
         if (node := self._nodes.node(slot)) is None:
             return None
         taken = _TakenDevices(self._view, question)
-        pools = [self._pool(name, node, taken) for name in self._pool_names(node)]
+        pools = [self._pool(name, node, taken) for name in sorted(self._pool_names(node))]
+        pools.sort(key=lambda pool: pool.is_tried_last)
         return _Search(pools, taken, self._selectors, self._view).run(claims)
 
     def _pool_names(self, node: Node) -> Iterable[PoolName]:
@@ -381,7 +379,7 @@ class DeviceFilter:
 
     def _pool(self, name: PoolName, node: Node, taken: "_TakenDevices") -> _Pool:
         """Return a pool in its newest generation, as far as the node can use it."""
-        slices = list(self._view.index(Devices).slices_of(name))
+        slices = sorted(self._view.index(Devices).slices_of(name), key=lambda each: each.name)
         near = [each for each in slices if each.counters or each.covers(node)]
         newest = max(each.generation for each in near)
         near = [each for each in near if each.generation == newest]
@@ -396,14 +394,15 @@ class DeviceFilter:
             return _Pool(name, is_usable=False)
         devices = (device for each in near for device in each.devices_for(node))
         found = tuple((DeviceId(*name, device.name), device) for device in devices)
+        is_last = any(each.is_tried_last for each in near)
         if not any(device.consumes for _, device in found):
-            return _Pool(name, found)
+            return _Pool(name, found, is_tried_last=is_last)
         of_pool = [each for each in slices if each.generation == newest]
         counters = _counters_left(name, of_pool, taken)
         return (
             _Pool(name, is_usable=False)
             if counters is None
-            else _Pool(name, found, counters=counters)
+            else _Pool(name, found, is_tried_last=is_last, counters=counters)
         )
 
 
@@ -481,28 +480,38 @@ def _are_available(claims: Iterable[ResourceClaim], node: Node) -> bool:
 
 
 class _Constraint:
-    """A constraint, and the values of the devices that were taken under it."""
+    """A constraint, and the values of the devices that were taken under it.
+
+    As the kube-scheduler 1.36 has it: devices that are to differ are compared with the one that
+    each request took last, and one that is given back leaves its request without any.
+    """
 
     def __init__(self, rule: DeviceConstraint) -> None:
         self.rule = rule
         self._attribute = rule.match_attribute or rule.distinct_attribute
-        self._values: list[Attribute] = []
+        self._wants_equal = bool(rule.match_attribute)
+        self._values: dict[str, tuple[type, Attribute]] = {}
+        self._number = 0
 
-    def add(self, device: Device, driver: str) -> bool:
-        """Take a device, if it agrees with those before it."""
+    def add(self, request: str, device: Device, driver: str) -> bool:
+        """Take a device for a request, if it agrees with those before it."""
         value = device.attribute(driver, self._attribute)
         if value is None:
             return False
-        alike = [(type(known), known) == (type(value), value) for known in self._values]
-        wanted = bool(self.rule.match_attribute)
-        if any(each is not wanted for each in alike):
+        typed = type(value), value
+        if self._number and any(
+            (known == typed) is not self._wants_equal for known in self._values.values()
+        ):
             return False
-        self._values.append(value)
+        self._values["" if self._wants_equal else request] = typed
+        self._number += 1
         return True
 
-    def remove(self) -> None:
-        """Give back the device that was taken last."""
-        self._values.pop()
+    def remove(self, request: str) -> None:
+        """Give back the device that was taken last, which was for this request."""
+        self._number -= 1
+        if not self._wants_equal:
+            self._values.pop(request, None)
 
 
 class _Task(Struct, frozen=True):
@@ -545,22 +554,27 @@ class _Search:
             if any(not (c.match_attribute or c.distinct_attribute) for c in claim.constraints):
                 raise DeviceError(f"ResourceClaim {claim.key} has a constraint of unknown kind")
             tasks += (_Task(number, request, rules) for request in claim.requests)
-            for request in claim.requests:
-                for choice in request.choices:
-                    self._validate(claim, choice)
+            least = sum(
+                min((self._validate(claim, choice) for choice in request.choices), default=0)
+                for request in claim.requests
+            )
+            if least > MAX_DEVICES_OF_CLAIM:
+                raise DeviceError(f"ResourceClaim {claim.key} asks for {least} devices")
         if len(tasks) > MAX_REQUESTS:
             raise DeviceError(f"the pod has {len(tasks)} requests for devices")
         return self._solve(tasks)
 
-    def _validate(self, claim: ResourceClaim, request: DeviceRequest) -> None:
+    def _validate(self, claim: ResourceClaim, request: DeviceRequest) -> int:
+        """Return for how many devices a request asks."""
         whose = f"ResourceClaim {claim.key}"
         if request.mode == ALL_DEVICES:
             if (pool := next((p for p in self._pools if not p.is_usable), None)) is not None:
                 named = "/".join(pool.name)
                 raise DeviceError(f"{whose} asks for all devices, and pool {named} is incomplete")
-            self._devices_for(request)
-        elif request.mode != EXACT_COUNT:
+            return len(self._all_devices_for(request))
+        if request.mode != EXACT_COUNT:
             raise DeviceError(f"{whose} has a request of unknown mode {request.mode}")
+        return request.count
 
     def _solve(self, tasks: Sequence[_Task]) -> _Allotted | None:
         if not tasks:
@@ -576,14 +590,8 @@ class _Search:
         """Take the devices of one request in one way after the other; give them back in between."""
         for place, choice in enumerate(task.request.choices):
             points = MAX_ALTERNATIVES - place if task.request.has_ranks else 0
-            suitable = self._devices_for(choice)
             is_all = choice.mode == ALL_DEVICES
-            if is_all:
-                suitable = [
-                    (device_id, device)
-                    for device_id, device in suitable
-                    if self._share(choice, device_id, device, beside=()) is not None
-                ]
+            suitable = self._all_devices_for(choice) if is_all else self._devices_for(choice)
             count = len(suitable) if is_all else choice.count
             before = sum(claim == task.claim for _, claim in self._taken)
             if (is_all and not count) or before + count > MAX_DEVICES_OF_CLAIM:
@@ -626,7 +634,7 @@ class _Search:
             self._consume(device_id, consumed, 1)
             self._taken.pop()
             for constraint in agreed:
-                constraint.remove()
+                constraint.remove(task.request.name)
 
     def _may_take(
         self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device
@@ -691,12 +699,20 @@ class _Search:
         for constraint in task.constraints:
             if not constraint.rule.is_about(task.request.name, sub):
                 continue
-            if not constraint.add(device, device_id.driver):
+            if not constraint.add(task.request.name, device, device_id.driver):
                 for each in agreed:
-                    each.remove()
+                    each.remove(task.request.name)
                 return None
             agreed.append(constraint)
         return agreed
+
+    def _all_devices_for(self, request: DeviceRequest) -> Sequence[tuple[DeviceId, Device]]:
+        """Return the devices that a request for all of them means."""
+        return [
+            (device_id, device)
+            for device_id, device in self._devices_for(request)
+            if self._share(request, device_id, device, beside=()) is not None
+        ]
 
     def _devices_for(self, request: DeviceRequest) -> Sequence[tuple[DeviceId, Device]]:
         """Return the devices that a request selects, free or not."""

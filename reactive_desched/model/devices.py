@@ -270,7 +270,8 @@ class ResourceSlice(Struct, frozen=True, gc=False):
     """A part of a pool: the newest generation is in force, once all its slices are there.
 
     `scope` is None where each device has its own. A slice with the `counters` of the pool has no
-    devices, and counts for every node.
+    devices, and counts for every node. With a device that has binding conditions its pool
+    `is_tried_last`.
     """
 
     name: str
@@ -282,6 +283,7 @@ class ResourceSlice(Struct, frozen=True, gc=False):
     scope: NodeScope | None = None
     devices: tuple[Device, ...] = ()
     counters: Counters = ()
+    is_tried_last: bool = False
 
     @property
     def key(self) -> str:

@@ -209,7 +209,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     `preemptionPolicy` is Never. `unread` names the parts of the pod
     that were too long to be read, such as its tolerations: it is held for them. `resource_claims`
     are its claims by their names in the pod, each with the ResourceClaim's name, which is empty
-    where that is made from a template.
+    where that is made from a template. `device_requests` are the extended resources as its
+    containers request them, each by its own; none where `requests` say the same.
     """
 
     tolerations: Tolerations = ()
@@ -236,6 +237,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     never_preempts: bool = False
     unread: str = ""
     resource_claims: tuple[tuple[str, str], ...] = ()
+    device_requests: tuple[tuple[str, int], ...] = ()
 
     @property
     def requests_by_score(self) -> ResourceList:

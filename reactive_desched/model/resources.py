@@ -6,7 +6,7 @@ What an in-place resize adds is `Pod.resize_delta`; `Pod.held` and `NodeInfo.hel
 kube-scheduler counts them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -104,6 +104,43 @@ def _with_sidecars(
         for resource, value in step.items():
             peak[resource] = max(peak.get(resource, 0), value)
     return peak
+
+
+def device_requests(
+    containers: Sequence[Mapping[str, str]], init_containers: Sequence[ContainerRequests] = ()
+) -> tuple[tuple[str, int], ...]:
+    """Return the requests of the claim that the kube-scheduler makes for extended resources.
+
+    Each container and sidecar has its own, in the claim's order. Of the other init containers the
+    one that wants most beside what those after it have anyway has one for the rest.
+    """
+    wanted = [(parse_resource_list(each.requests), each.is_sidecar) for each in init_containers]
+    wanted += [(parse_resource_list(each), True) for each in containers]
+    resources = {name for each, _ in wanted for name, n in each.items() if n and "/" in name}
+    found = [
+        (str(place), resource, number)
+        for resource in resources
+        for place, number in _device_requests(
+            [(each.get(resource, 0), stays) for each, stays in wanted]
+        )
+    ]
+    return tuple((resource, number) for _, resource, number in sorted(found))
+
+
+def _device_requests(wanted: Sequence[tuple[int, bool]]) -> Iterator[tuple[int, int]]:
+    """Yield which containers have a request for a resource, and for how many devices.
+
+    `wanted` says of each container how many it wants, and whether it stays.
+    """
+    rest = 0, 0
+    for place, (number, stays) in enumerate(wanted):
+        if stays and number:
+            yield place, number
+        elif number:
+            beside = sum(more for more, follows in wanted[place:] if follows)
+            rest = max(rest, (number - beside, -place))
+    if rest[0] > 0:
+        yield -rest[1], rest[0]
 
 
 def add_resources(total: dict[str, int], more: ResourceList) -> None:

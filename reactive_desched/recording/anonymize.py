@@ -176,6 +176,11 @@ def amounts(to: _Renaming, value: Mapping[str, Any] | None) -> Mapping[str, Any]
     return value and {to.texts.key(resource): amount for resource, amount in value.items()}
 
 
+def amounts_of_containers(to: _Renaming, value: tuple[tuple[str, int], ...]) -> Any:
+    """Replace the resources that containers request."""
+    return tuple((to.texts.key(resource), amount) for resource, amount in value)
+
+
 def uid(to: _Renaming, value: str | None) -> str | None:
     """Replace a uid."""
     return value and to.texts.uid(value)
@@ -547,6 +552,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "scheduling_group": text,
         "required_features": keep,
         "resource_claims": claims_of_pod,
+        "device_requests": amounts_of_containers,
         "unread": keep,
     },
     objects.PodAffinityTerm: {
@@ -698,6 +704,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "scope": part,
         "devices": parts,
         "counters": counters,
+        "is_tried_last": keep,
     },
     devices.NodeScope: {"node": text, "selector": part},
     devices.Device: {

@@ -325,6 +325,67 @@ def test_requests_and_constraints_are_met_together(claim: ResourceClaim, *, fits
     assert (fitting(claim, MIXED) == {"n2"}) is fits
 
 
+def differ(*requests: DeviceRequest) -> ResourceClaim:
+    return asks(*requests, constraints=(DeviceConstraint(distinct_attribute="gpus/model"),))
+
+
+OF_B = replace(ONE, selectors=('device.attributes["gpus"].model == "b"',))
+
+
+@pytest.mark.parametrize(
+    ("models", "claim", "fits"),
+    [
+        pytest.param("aba", differ(replace(ONE, count=3)), True, id="each from the one before"),
+        pytest.param("aab", differ(replace(ONE, count=3)), False, id="in another order"),
+        pytest.param("aba", differ(ONE, ONE, ONE), False, id="those of three requests"),
+        pytest.param(
+            "aba", differ(replace(ONE, count=2), OF_B), True, id="from none, once one is given back"
+        ),
+    ],
+)
+def test_devices_differ_from_the_last_of_each_request_as_in_kubernetes_1_36(
+    models: str, claim: ResourceClaim, *, fits: bool
+) -> None:
+    devices = [Device(f"g{n}", {"model": model}) for n, model in enumerate(models)]
+
+    assert (fitting(claim, gpus("n2", *devices)) == {"n2"}) is fits
+
+
+AB, A = (Device("g0", {"model": "a"}), Device("g1", {"model": "b"})), Device("g2", {"model": "a"})
+IN_TWO = {"slices_of_pool": 2, "pool": PoolName("gpus", "n2")}
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        pytest.param(
+            [
+                replace(gpus("n2", A, **IN_TWO), name="s2"),
+                replace(gpus("n2", *AB, **IN_TWO), name="s1"),
+            ],
+            id="slices by name",
+        ),
+        pytest.param(
+            [
+                replace(gpus("n2", A, pool=PoolName("gpus", "z")), name="s0"),
+                gpus("n2", *AB, pool=PoolName("gpus", "a")),
+            ],
+            id="pools by name",
+        ),
+        pytest.param(
+            [
+                replace(gpus("n2", A, pool=PoolName("gpus", "a")), name="s0", is_tried_last=True),
+                gpus("n2", *AB, pool=PoolName("gpus", "z")),
+            ],
+            id="pools with binding conditions last",
+        ),
+    ],
+)
+def test_devices_are_tried_in_the_order_of_the_kube_scheduler(slices: list[ResourceSlice]) -> None:
+    """Three that differ fit in the order a, b, a alone."""
+    assert fitting(differ(replace(ONE, count=3)), *slices) == {"n2"}
+
+
 def test_the_first_alternative_that_can_be_had_is_taken() -> None:
     both = DeviceAlternatives("r", (replace(ONE, count=9, name="many"), replace(ONE, name="one")))
     claim = ResourceClaim("default", "own", requests=(both,))
@@ -761,6 +822,35 @@ def test_an_extended_resource_is_had_by_devices_of_its_class(
     mover: Pod, things: list[ClusterObject], expected: set[str]
 ) -> None:
     assert fitting(*things, mover=mover) == expected
+
+
+@pytest.mark.parametrize(
+    ("by_container", "fits"),
+    [
+        pytest.param(((GPUS, 2),), False, id="two of one container"),
+        pytest.param(((GPUS, 1), (GPUS, 1)), True, id="one of each of two"),
+        pytest.param(((GPUS, 1), (GPUS, 1), (GPUS, 1)), False, id="more than the device has"),
+    ],
+)
+def test_containers_have_shares_of_one_device_each(
+    by_container: tuple[tuple[str, int], ...], *, fits: bool
+) -> None:
+    total = sum(number for _, number in by_container)
+    mover = with_spec(requesting(total), device_requests=by_container)
+    device = shared_device(policies={"memory": CapacityPolicy(default="20Gi")})
+
+    assert (fitting(EXTENDED, gpus("n2", device), mover=mover) == {"n2"}) is fits
+
+
+@pytest.mark.parametrize(("number", "found"), [(32, "n3"), (33, None)])
+def test_more_devices_than_a_claim_can_have_keep_the_pod_from_every_node(
+    number: int, found: str | None
+) -> None:
+    """The kube-scheduler's attempt ends at a node without the resource, though another has it."""
+    mover = requesting(number)
+    here = Place(*NODES, EXTENDED, gpus("n2"), having("n3", 64), mover)
+
+    assert here.let_go(mover) == found
 
 
 def test_claims_and_extended_resources_are_had_together() -> None:

@@ -8,6 +8,7 @@ from reactive_desched.errors import QuantityError
 from reactive_desched.model.resources import (
     ContainerRequests,
     add_resources,
+    device_requests,
     parse_amount,
     parse_resource_list,
     pod_requests,
@@ -220,3 +221,44 @@ def test_a_pod_has_room_for_every_timestamp(
     note(held)
 
     assert pod_requests(containers, inits) == most
+
+
+GPU, NIC = "example.com/gpu", "example.com/nic"
+
+
+def first(number: str, *, stays: bool = False) -> ContainerRequests:
+    return ContainerRequests({GPU: number}, is_sidecar=stays)
+
+
+@pytest.mark.parametrize(
+    ("apps", "inits", "expected"),
+    [
+        pytest.param([{"cpu": "1"}], [], (), id="none"),
+        pytest.param(
+            [{NIC: "1", GPU: "2"}, {GPU: "1", NIC: "0"}],
+            [],
+            ((GPU, 2), (NIC, 1), (GPU, 1)),
+            id="each container its own",
+        ),
+        pytest.param([{GPU: "2"}], [first("2")], ((GPU, 2),), id="what runs first takes the same"),
+        pytest.param(
+            [{GPU: "1"}],
+            [first("2"), first("4"), first("3")],
+            ((GPU, 3), (GPU, 1)),
+            id="and what is beyond, of the one with most",
+        ),
+        pytest.param(
+            [{GPU: "1"}],
+            [first("1", stays=True), first("2"), first("1", stays=True)],
+            ((GPU, 1), (GPU, 1), (GPU, 1)),
+            id="beside the sidecars before it",
+        ),
+    ],
+)
+def test_each_container_requests_devices_of_its_own(
+    apps: list[dict[str, str]],
+    inits: list[ContainerRequests],
+    expected: tuple[tuple[str, int], ...],
+) -> None:
+    """As createRequestsAndMappings of the kube-scheduler 1.36."""
+    assert device_requests(apps, inits) == expected

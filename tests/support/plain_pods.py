@@ -29,7 +29,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
-from reactive_desched.model.resources import ContainerRequests, pod_requests
+from reactive_desched.model.resources import ContainerRequests, device_requests, pod_requests
 from reactive_desched.model.taints import Toleration
 from reactive_desched.primitives.bounded_text import bounded_name
 
@@ -212,6 +212,7 @@ def _spec(spec: Obj) -> PodSpec:
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
         has_resource_claims=bool(spec.get("resourceClaims")),
         resource_claims=_claims(spec.get("resourceClaims", [])),
+        device_requests=_device_requests(spec),
         images=tuple(
             sorted(bounded_name(c.get("image") or "") for c in spec.get("containers", []))
         ),
@@ -259,6 +260,18 @@ def _amounts(spec: Obj, unnamed: dict[str, str] | None = None) -> dict[str, int]
         _requests(spec),
         {resource: str(quantity) for resource, quantity in spec.get("overhead", {}).items()},
     )
+
+
+def _device_requests(spec: Obj) -> tuple[tuple[str, int], ...]:
+    found = device_requests(
+        [_requests(c) for c in spec.get("containers", [])],
+        [
+            ContainerRequests(_requests(c), c.get("restartPolicy") == "Always")
+            for c in spec.get("initContainers", [])
+        ],
+    )
+    whole = sorted((name, n) for name, n in _amounts(spec).items() if n and "/" in name)
+    return () if found == tuple(whole) else found
 
 
 def _requested_by_containers(spec: Obj) -> set[str]:

@@ -43,6 +43,7 @@ MAX_SELECTOR_LABELS: Final = 64
 MAX_NODE_REQUIREMENTS: Final = 128
 MAX_RESOURCES: Final = 32
 MAX_HOST_PORTS: Final = 128
+MAX_DEVICE_REQUESTS: Final = 128
 
 _ANY: Final = (Toleration(operator="Exists"),)
 
@@ -124,6 +125,7 @@ _LIMITS: Final = (
     _Limit("host_ports", "host ports", MAX_HOST_PORTS, ()),
     _Limit("requests", "requested resources", MAX_RESOURCES, {}),
     _Limit("scored_requests", "scored resources", MAX_RESOURCES, None, _len),
+    _Limit("device_requests", "requests for extended resources", MAX_DEVICE_REQUESTS, ()),
 )
 
 

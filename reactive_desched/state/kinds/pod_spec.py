@@ -21,7 +21,12 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
-from reactive_desched.model.resources import ContainerRequests, ResourceList, pod_requests
+from reactive_desched.model.resources import (
+    ContainerRequests,
+    ResourceList,
+    device_requests,
+    pod_requests,
+)
 from reactive_desched.model.scheduling import (
     RESTART_ALL_CONTAINERS,
     USER_NAMESPACES_HOST_NETWORK,
@@ -293,6 +298,7 @@ class SpecReader:
             required_features=tuple(self._required_features(parts)),
             never_preempts=_never_preempts(parts),
             resource_claims=tuple(claims),
+            device_requests=self._device_requests(parts, request_key),
         )
 
     def _claims(self, parts: WirePodSpec) -> Iterable[PodResourceClaim]:
@@ -390,6 +396,23 @@ class SpecReader:
         containers = (*parts.containers, *parts.init_containers)
         own = set().union(*map(self._container_requests, containers))
         return tuple(sorted(self._pod_requests(parts, request_key).keys() - own))
+
+    def _device_requests(
+        self, parts: WirePodSpec, request_key: bytes
+    ) -> tuple[tuple[str, int], ...]:
+        """Return extended resources by container; none where the pod's requests say the same."""
+        total = self._pod_requests(parts, request_key)
+        whole = tuple(sorted((name, n) for name, n in total.items() if n and "/" in name))
+        if not whole:
+            return ()
+        found = device_requests(
+            [self._container_requests(each) for each in parts.containers],
+            [
+                ContainerRequests(self._container_requests(each), _is_sidecar(each))
+                for each in parts.init_containers
+            ],
+        )
+        return () if found == whole else found
 
     def _sum_requests(
         self,

@@ -93,6 +93,7 @@ class WireDevice(WireStruct, frozen=True, gc=False):
     node_selector: NodeSelector | None = None
     consumes_counters: tuple[WireCounterSet, ...] = ()
     allow_multiple_allocations: bool | None = None
+    binding_conditions: tuple[str, ...] | None = None
 
 
 class WirePool(WireStruct, frozen=True, gc=False):
@@ -139,6 +140,7 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             scope=None if spec.per_device_node_selection else _scope(spec),
             devices=tuple(map(device, spec.devices or ())),
             counters=_counters(spec.shared_counters or (), text),
+            is_tried_last=any(each.binding_conditions for each in spec.devices or ()),
         )
 
     def device(wire: WireDevice) -> Device:
