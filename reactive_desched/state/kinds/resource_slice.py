@@ -159,11 +159,7 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             is_shared=bool(wire.allow_multiple_allocations),
             taint_times=_taint_times(wire.taints),
             consumes=_counters(wire.consumes_counters, text),
-            policies={
-                text(name): _policy(c.request_policy)
-                for name, c in wire.capacity.items()
-                if c.request_policy is not None
-            },
+            policies=_policies(wire.capacity, text),
         )
 
     def value_of(wire: WireAttribute) -> Attribute | None:
@@ -186,6 +182,16 @@ def _counters(sets: tuple[WireCounterSet, ...], text: Callable[[str], str]) -> C
             parse_quantity(amount := str(counter.value))
             found.append((text(each.name or each.counter_set), text(name), text(amount)))
     return tuple(found)
+
+
+def _policies(
+    capacity: Mapping[str, WireCapacity], text: Callable[[str], str]
+) -> dict[str, CapacityPolicy]:
+    return {
+        text(name): _policy(each.request_policy)
+        for name, each in capacity.items()
+        if each.request_policy is not None
+    }
 
 
 def _policy(wire: WirePolicy) -> CapacityPolicy:
