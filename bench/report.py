@@ -228,6 +228,8 @@ def _soak_rows(soak: Results) -> Iterator[Row]:
     yield Row("pods whose eviction took longer than a minute", len(soak["waited"]), unit="pods")
     for what, (name, unit, most) in FLAT.items():
         yield Row(f"{name}, slope {label}", grown[what], most, f"{unit} an hour")
+    left = soak["descriptors_left_an_hour"]
+    yield Row("descriptors left open, counted at rest", left, 10, "more an hour")
 
 
 def _judging_rows(judge: Results) -> Iterator[Row]:

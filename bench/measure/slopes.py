@@ -9,7 +9,6 @@ SETTLED_S: Final = 600.0
 
 FLAT: Final[Mapping[str, tuple[str, str, float]]] = {
     "rss_mb": ("memory", "MB", 20.0),
-    "descriptors": ("descriptors", "more", 10.0),
     "tasks": ("tasks", "more", 5.0),
 }
 """What is looked at: its name, its unit, and how much more an hour still counts as flat."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from reactive_desched.api.args import Fix
@@ -27,7 +28,7 @@ from reactive_desched.policy.registry import (
 from reactive_desched.policy.yaml.decode import Decoder
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 LocationsByName = Mapping[str, SourceLocation]
 _READ_APART: Final = frozenset((MIGRATION_CONTROLLER,))
@@ -133,6 +134,10 @@ class ProfileReader:
                 )
             )
         elif (problem := naming_diagnostic(name, at, self._registry)) is not None:
+            meant = extension_points_of(sole_near_name(name, self._registry) or "", self._registry)
+            if meant and point not in meant:  # else the next check would say so
+                right = " and ".join(f"plugins.{each}" for each in sorted(meant))
+                problem = replace(problem, hint=f"{problem.hint} it belongs under {right}")
             self._diagnostics.add(problem)
 
     def _warn_if_no_plugins(
