@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.filters import NodeFilters
+from reactive_desched.fit.node_images import NodeImages
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model import node_scores
 from reactive_desched.model.node_affinity import PreferredTerm
@@ -137,7 +138,7 @@ class _ResourceScores:
 
 
 class NodeScores:
-    """The scores of the kube-scheduler's plugins, but for ImageLocality.
+    """The scores of the kube-scheduler's plugins.
 
     They are those of the profile of each pod's scheduler, and the `assumed` ones where its profile
     says nothing that is known. Call `update_nodes` first.
@@ -164,6 +165,7 @@ class NodeScores:
         self._devices = filters.devices
         self._changes: ChangeLog[int] = ChangeLog()
         self._uses: list[_NodeUse] = []
+        self._images = NodeImages()
         self._soft_taints: list[tuple[Taint, ...]] = []
         self._tainted: dict[tuple[Taint, ...], int] = {}
         self._by_shape: OrderedDict[_Shape, _ResourceScores] = OrderedDict()
@@ -175,15 +177,21 @@ class NodeScores:
                 self._uses.append(_NodeUse())
                 self._soft_taints.append(())
             self._uses[slot] = self._use_of(slot)
-            self._update_taints(slot, self._nodes.node(slot))
+            node = self._nodes.node(slot)
+            self._update_taints(slot, node)
+            self._images.update(slot, () if node is None else node.images)
             self._changes.append(slot)
 
     def is_new(self, pod: Pod) -> bool:
         """Say whether all nodes have to be scored for a pod."""
-        return self._shape(pod, self._rules(pod)) not in self._by_shape
+        rules = self._rules(pod)
+        return self._shape(pod, rules) not in self._by_shape or bool(
+            rules.image_locality and self._images.not_sought(pod)
+        )
 
     def score(self, pod: Pod) -> Iterator[None]:
         """Score all nodes for a pod, in steps; what changes meanwhile comes with the answer."""
+        yield from self._images.seek(self._images.not_sought(pod))
         shape = self._shape(pod, self._rules(pod))
         found, cursor = _ResourceScores(shape), self._changes.end
         yield from found.score(tuple(self._uses))
@@ -227,6 +235,18 @@ class NodeScores:
             yield rules.topology_spread, self._topology_spread(pod, feasible, rules)
         if rules.dynamic_resources and (ranked := self._devices.points(pod, feasible)):
             yield rules.dynamic_resources, _normalized(ranked, node_scores.share_of_highest(ranked))
+        if rules.image_locality:
+            yield rules.image_locality, self._image_locality(pod, feasible)
+
+    def _image_locality(self, pod: Pod, feasible: int) -> Parts[int]:
+        nodes = self._nodes.existing.bit_count()
+        sums: dict[int, int] = {0: feasible}
+        for size, slots in self._images.having(pod):
+            counted = node_scores.spread_image_bytes(size, slots.bit_count(), nodes)
+            sums = _summed(sums, {counted: slots})
+        containers = len(pod.spec.images) + len(pod.spec.init_images)
+        points = {each: node_scores.image_locality(each, containers) for each in sums}
+        return _normalized(sums, points)
 
     def _taint_toleration(self, pod: Pod, feasible: int) -> Parts[int]:
         tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))

@@ -650,8 +650,8 @@ GUARDS: Final = (
     Guard(
         GuardName.SCORED_ELSEWHERE,
         scored_elsewhere,
-        "the filters and scores of the kube-scheduler's default plugins, without ImageLocality and "
-        "Services, for pods of `default-scheduler`",
+        "the filters and scores of the kube-scheduler's default plugins, without Services, for "
+        "pods of `default-scheduler`",
     ),
 )
 """Every guard, in the order in which they are asked."""

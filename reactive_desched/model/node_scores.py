@@ -1,7 +1,7 @@
 """Scores nodes as the kube-scheduler's plugins do: 0 to 100 each, weighted, summed up.
 
 The normalizers take the raw scores that occur among the feasible nodes, and return the points of
-each. ImageLocality is left out, since images on nodes are not read.
+each.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,6 +29,7 @@ NODE_AFFINITY_WEIGHT: Final = 2
 INTER_POD_AFFINITY_WEIGHT: Final = 2
 TOPOLOGY_SPREAD_WEIGHT: Final = 2
 DYNAMIC_RESOURCES_WEIGHT: Final = 2
+IMAGE_LOCALITY_WEIGHT: Final = 1
 
 HARD_POD_AFFINITY_WEIGHT: Final = 1
 """What the required affinity of a pod that is there adds for a pod that it matches."""
@@ -51,6 +52,13 @@ LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO: Final = "RequestedToCapacityRatio"
 """The scoring strategies of NodeResourcesFit, as the configuration of the scheduler has them."""
+
+LATEST: Final = "latest"
+"""The tag of an image whose name has none."""
+
+_LEAST_IMAGE_BYTES: Final = 23 * 1024 * 1024
+_IMAGE_BYTES: Final = 1000 * 1024 * 1024
+"""So much of images gives no points, and so much for each container all of them."""
 
 Held = tuple[int, int]
 """Of one resource: what a node has for pods, and what they request, the incoming one included."""
@@ -111,6 +119,7 @@ class ScoreRules(Struct, frozen=True):
     inter_pod_affinity: int = INTER_POD_AFFINITY_WEIGHT
     topology_spread: int = TOPOLOGY_SPREAD_WEIGHT
     dynamic_resources: int = DYNAMIC_RESOURCES_WEIGHT
+    image_locality: int = IMAGE_LOCALITY_WEIGHT
     balanced: tuple[str, ...] = SCORED_RESOURCES
     added_preferred: tuple[PreferredTerm, ...] = ()
     hard_pod_affinity: int = HARD_POD_AFFINITY_WEIGHT
@@ -157,6 +166,26 @@ def _balance(resources: Iterable[Held]) -> int:
 def is_scored_by_balance(requests: Mapping[str, int]) -> bool:
     """Say whether a pod asks for what NodeResourcesBalancedAllocation weighs, cpu or memory."""
     return any(requests.get(resource, 0) for resource in SCORED_RESOURCES)
+
+
+def image_locality(found_bytes: int, containers: int) -> int:
+    """Score a node by how much it has of the images of a pod with so many containers."""
+    most = _IMAGE_BYTES * containers
+    between = max(_LEAST_IMAGE_BYTES, min(found_bytes, most)) - _LEAST_IMAGE_BYTES
+    return MAX_SCORE * between // (most - _LEAST_IMAGE_BYTES)
+
+
+def spread_image_bytes(size: int, having: int, nodes: int) -> int:
+    """Return what counts of the size of an image that so many of the nodes have.
+
+    The fewer have it the less counts, so that not all pods go to the nodes of the first ones.
+    """
+    return int(size * (having / nodes))
+
+
+def normalized_image(name: str) -> str:
+    """Return the name of an image as nodes have it: with a tag or a digest."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:{LATEST}"
 
 
 def share_of_highest(raw: Collection[int]) -> Mapping[int, int]:

@@ -203,14 +203,15 @@ class PodSpec(Struct, frozen=True, gc=False):
     names the resources in `requests` that no container asks for: those of the pod's overhead and of
     requests at pod level. `scored_requests` are cpu and memory as NodeResourcesFit scores nodes by
     them, with a default for each container that requests none; None where they are `requests`.
-    `images` are those of the app containers, sorted, one for each container. `scheduling_group`
-    names the group with which the kube-scheduler places the pod; it is empty for a pod on its own.
-    `required_features` are those that its node has to declare. `never_preempts` says that its
-    `preemptionPolicy` is Never. `unread` names the parts of the pod
-    that were too long to be read, such as its tolerations: it is held for them. `resource_claims`
-    are its claims by their names in the pod, each with the ResourceClaim's name, which is empty
-    where that is made from a template. `device_requests` are the extended resources as its
-    containers request them, each by its own; none where `requests` say the same.
+    `images` are those of the app containers, sorted, one for each container; `init_images` are
+    those of the init containers, `volume_images` those that are mounted as volumes.
+    `scheduling_group` names the group with which the kube-scheduler places the pod; it is empty for
+    a pod on its own. `required_features` are those that its node has to declare. `never_preempts`
+    says that its `preemptionPolicy` is Never. `unread` names the parts of the pod that were too
+    long to be read, such as its tolerations: it is held for them. `resource_claims` are its claims
+    by their names in the pod, each with the ResourceClaim's name, which is empty where that is made
+    from a template. `device_requests` are the extended resources as its containers request them,
+    each by its own; none where `requests` say the same.
     """
 
     tolerations: Tolerations = ()
@@ -238,6 +239,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     unread: str = ""
     resource_claims: tuple[tuple[str, str], ...] = ()
     device_requests: tuple[tuple[str, int], ...] = ()
+    init_images: tuple[str, ...] = ()
+    volume_images: tuple[str, ...] = ()
 
     @property
     def requests_by_score(self) -> ResourceList:
@@ -450,6 +453,13 @@ class Pod(Struct, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
+class NodeImage(Struct, frozen=True, gc=False):
+    """An image that a node has: its names, by tag and by digest, and its size."""
+
+    names: tuple[str, ...]
+    size_bytes: int = 0
+
+
 class Node(Struct, frozen=True, gc=False):
     """One node; `allocatable` is cpu in milli-cores and everything else in whole units.
 
@@ -460,7 +470,7 @@ class Node(Struct, frozen=True, gc=False):
     condition last changed. `created_s` is None where that is not known. `drain` is what our
     annotation says of who wants the node emptied, and `drained` when it was. `conditions` are those
     other than Ready by their types, and `conditions_changed_s` has for each its
-    `lastTransitionTime` or None.
+    `lastTransitionTime` or None. `images` are those that the kubelet reports, the largest ones.
     """
 
     name: str
@@ -484,6 +494,7 @@ class Node(Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...] = ()
     conditions_changed_s: tuple[int | None, ...] = ()
     scale_down_disabled: str | None = None
+    images: tuple[NodeImage, ...] = ()
 
     @property
     def key(self) -> str:

@@ -31,6 +31,7 @@ from reactive_desched.model import (
     usage,
 )
 from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
+from reactive_desched.model.node_scores import LATEST
 from reactive_desched.recording import items
 from reactive_desched.recording.anonymize_policy import (
     plugins_in,
@@ -144,6 +145,18 @@ def conditions(to: _Renaming, value: tuple[tuple[str, Any], ...]) -> tuple[tuple
 def texts(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
     """Replace names, in their order."""
     return tuple(map(to.texts.text, value))
+
+
+def images(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace names of images, and their tags and digests; one without a tag means `latest`."""
+    return tuple(_image(to, each) for each in value)
+
+
+def _image(to: _Renaming, name: str) -> str:
+    repository, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        return to.texts.text(name)
+    return f"{to.texts.text(repository)}:{tag if tag == LATEST else to.texts.text(tag)}"
 
 
 def key(to: _Renaming, value: str) -> str:
@@ -546,7 +559,9 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "implicit_requests": keys,
         "scored_requests": amounts,
         "qos_class": keep,
-        "images": texts,
+        "images": images,
+        "init_images": images,
+        "volume_images": images,
         "scheduler_name": text,
         "restart_policy": keep,
         "scheduling_group": text,
@@ -624,7 +639,9 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "declared_features": keep,
         "drain": annotation,
         "drained": annotation,
+        "images": parts,
     },
+    objects.NodeImage: {"names": images, "size_bytes": keep},
     objects.Namespace: {
         **_NAMED,
         "labels": label_map,

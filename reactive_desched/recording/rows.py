@@ -2,6 +2,7 @@
 
 Pods of one template share their labels, spec, status and owners. Each such part is written once in
 a segment, with a number, and each pod has the numbers: 150,000 pods take the place of their names.
+So are the images of nodes.
 A change of a pod that the segment has already is written as its uid and the fields that differ.
 Rows are arrays, to which later versions may append; objects of other kinds are written by the names
 of their fields, so a field that is new has its default in an old recording.
@@ -21,6 +22,7 @@ from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
+    NodeImage,
     OwnerReference,
     Pod,
     PodSpec,
@@ -60,7 +62,7 @@ from reactive_desched.recording.items import (
     Verb,
     Worked,
 )
-from reactive_desched.state.resources import PODS, WATCHED_KINDS
+from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
 
 MAX_PARTS: Final = 30_000
 """So many parts have numbers at a time; then all are forgotten, and written again when needed."""
@@ -78,8 +80,9 @@ _PART_TYPES: Final[tuple[Any, ...]] = (
     PodSpec,
     PodStatus,
     Mapping[str, int],
+    NodeImage,
 )
-_LABELS, _ANNOTATIONS, _OWNERS, _SPEC, _STATUS, _RESIZE = range(6)
+_LABELS, _ANNOTATIONS, _OWNERS, _SPEC, _STATUS, _RESIZE, _IMAGE = range(7)
 
 _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
     kind.__name__: kind
@@ -152,10 +155,13 @@ class _PodRow(Struct, frozen=True, gc=False, array_like=True, tag=1):
 
 
 class _ObjectRow(Struct, frozen=True, gc=False, array_like=True, tag=2):
+    """An object of another kind; the images of a node stand apart, as parts."""
+
     after_us: int
     verb: int
     resource: str
     value: Raw
+    images: tuple[int, ...] = ()
 
 
 class _ItemRow(Struct, frozen=True, gc=False, array_like=True, tag=3):
@@ -310,6 +316,10 @@ class RowWriter:
         `old` is the pod as the segment has it already, but for its version.
         """
         after = self._after(at)
+        if resource == NODES and obj.images:
+            images = [self._part(_IMAGE, image) for image in obj.images]
+            self._rows.append((2, after, verb, resource, replace(obj, images=()), images))
+            return
         if resource != PODS:
             self._rows.append((2, after, verb, resource, obj))
             return
@@ -634,6 +644,8 @@ class RowReader:
             return ObjectChanged(at, PODS, _VERBS[row.verb - 1], pod)
         if isinstance(row, _ObjectRow):
             obj = self._decode(row.resource, WATCHED_KINDS[row.resource].record, row.value)
+            if row.images:
+                obj = replace(obj, images=tuple(self._parts[number] for number in row.images))
             if row.verb == _FOUND:
                 return ObjectFound(at, row.resource, obj)
             return ObjectChanged(at, row.resource, _VERBS[row.verb - 1], obj)

@@ -559,6 +559,7 @@ def _equivalent(old: Node, new: Node) -> bool:
         and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
         and old.load_capacity == new.load_capacity
         and old.declared_features == new.declared_features
+        and old.images == new.images
         and _metadata(old) == _metadata(new)
     )
 

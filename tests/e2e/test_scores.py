@@ -24,6 +24,15 @@ pytestmark = pytest.mark.real
 Object = dict[str, Any]  # a Kubernetes object as JSON
 ZONE = "topology.kubernetes.io/zone"
 GPU = "example.com/gpu"
+IMAGES = {
+    "registry.example.com:5000/model": 2_900_000_000,
+    "example.com/app:v1": 800_000_000,
+    "example.com/app:v2": 800_000_000,
+    "small": 60_000_000,
+    "tiny:1": 9_000_000,
+}
+"""Images by the names that pods have for them, with their sizes."""
+
 PODS = 68
 """Of each scheduler: 200 of three have a node with the single highest score, or nearly so."""
 
@@ -39,7 +48,14 @@ def nodes(ours: E2ENamespace, rng: random.Random) -> Iterator[Object]:
         made = manifests.node(ours.node(f"n{number}"), **labels)
         room = {"cpu": rng.choice(("8", "16")), "memory": rng.choice(("24Gi", "40Gi"))}
         room |= {"pods": "60"} | ({GPU: rng.choice(("8", "16"))} if number % 2 else {})
-        yield {**made, "status": {"allocatable": room, "capacity": room}}
+        images = [image(name, rng) for name in IMAGES if rng.random() < 0.5]
+        yield {**made, "status": {"allocatable": room, "capacity": room, "images": images}}
+
+
+def image(name: str, rng: random.Random) -> Object:
+    """Return what a kubelet says of an image; those of one name have the same size."""
+    named = f"{name}@sha256:{'0' * 64}", name if ":" in name else f"{name}:latest"
+    return {"names": rng.sample(named, 2), "sizeBytes": IMAGES[name]}
 
 
 def pod(ours: E2ENamespace, scheduler: str, number: int, rng: random.Random) -> Object:
@@ -67,6 +83,10 @@ def pod(ours: E2ENamespace, scheduler: str, number: int, rng: random.Random) -> 
         required = {"requiredDuringSchedulingIgnoredDuringExecution": [own]}
         affinity["podAffinity"] = affinity.get("podAffinity", {}) | required
     resources = {"requests": requests | gpus, "limits": gpus}
+    names = [*IMAGES, "example.invalid/no", f"example.com/app:v2@sha256:{'0' * 64}"]
+    init = [
+        {"name": f"init{number}", "image": rng.choice(names)} for number in range(rng.randrange(2))
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -81,7 +101,17 @@ def pod(ours: E2ENamespace, scheduler: str, number: int, rng: random.Random) -> 
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "affinity": affinity,
-            "containers": [{"name": "main", "image": "example.invalid/no", "resources": resources}],
+            "initContainers": init,
+            "volumes": [{"name": "data", "image": {"reference": rng.choice(names)}}]
+            if rng.random() < 0.2
+            else [],
+            "containers": [
+                {"name": "main", "image": rng.choice(names), "resources": resources},
+                *(
+                    {"name": f"more{n}", "image": rng.choice(names)}
+                    for n in range(rng.randrange(3))
+                ),
+            ],
         },
     }
 

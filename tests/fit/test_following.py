@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reactive_desched.fit import scheduler
 from reactive_desched.fit.labels import READ_AT_ONCE
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING, parse_selector
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Node, NodeImage, Pod
 from reactive_desched.primitives.long_answers import PORTION, AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
@@ -50,6 +51,8 @@ class World:
         counting = fitting & {room.name for room in self.view.eligible_node_infos()}
         found = self.fit.find_any_node(pod)
         assert found in counting if counting else found is None
+        best, _ = self.fit.explain_other_nodes(pod, SELECTOR)
+        assert best == SchedulerNodeFit(self.view, lambda: 0).explain_other_nodes(pod, SELECTOR)[0]
 
 
 @given(st.data(), st.integers(4, 25))
@@ -162,6 +165,35 @@ def test_nodes_that_change_between_two_steps_are_scored_as_they_are() -> None:
     assert elsewhere(world.fit, mover) == anew
     assert found == anew != before
     assert steps > 2 * SCORED // PORTION
+
+
+def with_image(name: str, *images: str, size: int = 900_000_000) -> Node:
+    return replace(
+        node(name, allocatable={"cpu": "8", "memory": "64Gi", "pods": "110"}),
+        images=tuple(NodeImage((image,), size) for image in images),
+    )
+
+
+def test_images_that_come_while_they_are_sought_count() -> None:
+    mover = pod("mover", on="n000", requests={"cpu": "1"})
+    mover = replace(mover, spec=replace(mover.spec, images=("app",)))
+    world = World()
+    for number in range(SCORED):
+        world.state.upsert(with_image(f"n{number:03}", *["app:latest"] * (number < SCORED - 9)))
+    world.state.upsert(mover)
+
+    def move(step: int) -> None:
+        """Have one of the nodes that had the image alone keep it, when the first were looked at."""
+        if step == SCORED // PORTION + 1:
+            for number in range(SCORED):
+                world.state.upsert(with_image(f"n{number:03}", *["app:latest"] * (number == 7)))
+            while not world.fit.sync():
+                pass
+
+    for number in range(SCORED // 2):
+        world.state.upsert(with_image(f"n{number:03}", "app:latest", size=5_000_000_000))
+    assert elsewhere_in_steps(world, mover, move)[0] == elsewhere(world.fit, mover)
+    world.check()
 
 
 def test_many_targets_are_looked_up_in_steps_where_answers_are_wanted_so() -> None:

@@ -27,12 +27,14 @@ from reactive_desched.model.labels import LabelSelector, Requirement, parse_sele
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from reactive_desched.model.node_marks import find_mark, is_state_label, is_system_label
+from reactive_desched.model.node_scores import normalized_image
 from reactive_desched.model.objects import (
     Annotations,
     Deployment,
     Job,
     Namespace,
     Node,
+    NodeImage,
     Pod,
     PodDisruptionBudget,
     PodSpec,
@@ -210,6 +212,23 @@ def test_the_address_in_a_node_name_is_replaced() -> None:
     _, (renamed_node,) = renamed(Node("ip-10-0-12-34.eu-west-1.compute.internal"))
 
     assert not re.search(r"[0-9]", renamed_node.name)
+
+
+def test_a_node_has_the_images_of_a_pod_under_their_other_names() -> None:
+    names = "acme/app:v1", "acme/app:latest", "acme:5000/app:latest", "acme@sha256:00ff"
+    spec = PodSpec(
+        images=("acme/app", "acme/app:v1"),
+        init_images=("acme:5000/app",),
+        volume_images=("acme@sha256:00ff",),
+    )
+    there = Node("n1", images=tuple(NodeImage((name,), 9) for name in names))
+    _, (node, user) = renamed(there, Pod("default", "web", "u", spec=spec))
+
+    wanted = (*user.spec.images, *user.spec.init_images, *user.spec.volume_images)
+    has = {name for image in node.images for name in image.names}
+    assert set(map(normalized_image, wanted)) == has
+    assert len(has) == len(names)
+    assert not any("acme" in name or "app" in name for name in has)
 
 
 def test_the_conditions_of_a_node_are_named_as_in_the_policy_and_keep_their_times() -> None:

@@ -30,6 +30,7 @@ from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
     CSINode,
+    NodeImage,
     OwnerReference,
     Pod,
     PodCondition,
@@ -223,11 +224,15 @@ SLICE = ResourceSlice(
 )
 
 
+IMAGES = NodeImage(("app@sha256:0", "app:v1"), 9), NodeImage(("other",))
+
+
 @pytest.mark.parametrize(
     ("resource", "obj"),
     [
         ("pods", POD),
         ("nodes", node("n1", "gpu:NoSchedule")),
+        ("nodes", replace(node("n1"), images=IMAGES)),
         ("csinodes", CSINode("n1", "u", 3, {"ebs": 25})),
         ("resourceclaims", CLAIM),
         ("resourceslices", SLICE),
@@ -249,6 +254,19 @@ def test_an_object_is_read_as_it_was_written(resource: str, obj: ClusterObject) 
     changes = [ObjectChanged(later(n), resource, verb, obj) for n, verb in enumerate(Verb)]
 
     assert written_and_read([found, *changes]) == [found, *changes]
+
+
+def test_an_image_of_many_nodes_is_written_once() -> None:
+    name = "registry.example.com/app@sha256:0123"
+    images = (NodeImage((name,), 9),)
+    nodes = [replace(node(f"n{number}"), images=(*images,)) for number in range(3)]
+    writer = RowWriter()
+    for each in nodes:
+        writer.add(ObjectFound(AT, "nodes", each))
+    taken = writer.take()
+
+    assert taken is not None
+    assert taken[1].count(name.encode()) == 1
 
 
 def test_the_time_of_day_may_be_set_within_a_frame() -> None:

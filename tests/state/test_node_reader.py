@@ -5,9 +5,9 @@ from typing import Any
 
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.node_conditions import MAX_CONDITIONS
-from reactive_desched.model.objects import Node
+from reactive_desched.model.objects import Node, NodeImage
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.kinds.node import NODE
+from reactive_desched.state.kinds.node import MAX_IMAGE_NAMES, MAX_IMAGES, NODE
 
 
 def read(*conditions: dict[str, Any]) -> Node:
@@ -56,3 +56,28 @@ def test_annotations_that_keep_a_node_are_read() -> None:
     node = codec.decode_object(json.dumps({"metadata": metadata}).encode())
 
     assert (node.scale_down_disabled, node.do_not_disrupt) == ("true", "yes")
+
+
+def with_images(tables: InternTables, images: list[dict[str, Any]] | None) -> Node:
+    written = {"metadata": {"name": "n1", "uid": "n1"}, "status": {"images": images}}
+    return ResourceCodec(NODE, tables).decode_object(json.dumps(written).encode())
+
+
+def test_nodes_share_the_images_that_they_have() -> None:
+    tables, image = InternTables(), {"names": ["app@sha256:0", "app:v1"], "sizeBytes": 9}
+    one = with_images(tables, [image, {"names": None, "sizeBytes": 5}])
+    other = with_images(tables, [{"names": ["other:v1"]}, image])
+
+    assert one.images == (NodeImage(("app@sha256:0", "app:v1"), 9), NodeImage((), 5))
+    assert other.images == (NodeImage(("other:v1",)), one.images[0])
+    assert one.images[0] is other.images[1]
+    assert with_images(tables, None).images == ()
+
+
+def test_so_many_images_of_a_node_are_read_and_so_many_of_their_names() -> None:
+    names = [f"app:v{number}" for number in range(MAX_IMAGE_NAMES + 1)]
+    image = {"names": names, "sizeBytes": 1}
+    found = with_images(InternTables(), [image] * (MAX_IMAGES + 1)).images
+
+    assert len(found) == MAX_IMAGES
+    assert found[0].names == tuple(names[:-1])

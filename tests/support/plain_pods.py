@@ -4,6 +4,7 @@ For tests that hold the reader that is quick, and shares, against it.
 """
 
 import math
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -213,10 +214,16 @@ def _spec(spec: Obj) -> PodSpec:
         has_resource_claims=bool(spec.get("resourceClaims")),
         resource_claims=_claims(spec.get("resourceClaims", [])),
         device_requests=_device_requests(spec),
-        images=tuple(
-            sorted(bounded_name(c.get("image") or "") for c in spec.get("containers", []))
+        images=_images(c.get("image") for c in spec.get("containers", [])),
+        init_images=_images(c.get("image") for c in spec.get("initContainers", [])),
+        volume_images=_images(
+            v["image"].get("reference") for v in spec.get("volumes", []) if "image" in v
         ),
     )
+
+
+def _images(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted(bounded_name(name or "") for name in names))
 
 
 def _terms(demands: Obj) -> tuple[PodAffinityTerm, ...]:

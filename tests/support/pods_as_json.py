@@ -120,6 +120,7 @@ _volumes = _lists(
         emptyDir=_string_maps,
         hostPath=_string_maps,
         persistentVolumeClaim=_objects({"claimName": _names}),
+        image=_objects(reference=_texts),
         projected=_junk,
     )
 )

@@ -71,10 +71,15 @@ def node(draw: st.DrawFn, name: str = "") -> Obj:
     }
     if draw(st.booleans()):
         room["example.com/gpu"] = "1"
+    images = draw(st.lists(st.sampled_from(_IMAGES), unique=True))
     return {
         "metadata": {"name": name, "uid": name, "labels": labels},
         "spec": spec,
-        "status": {"allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {
+            "allocatable": room,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "images": [{"names": [each], "sizeBytes": size} for each, size in images],
+        },
     }
 
 
@@ -148,6 +153,10 @@ def node_terms() -> SearchStrategy[list[Obj]]:
     return st.lists(term, max_size=3)
 
 
+_IMAGES = [("app:latest", 900_000_000), ("app:v1", 2_000_000_000), ("init:latest", 300_000_000)]
+"""Images of nodes, by names that they have once a tag is added, with their sizes."""
+
+
 @st.composite
 def pod_spec(draw: st.DrawFn) -> Obj:
     """Draw what a pod asks for."""
@@ -167,8 +176,12 @@ def pod_spec(draw: st.DrawFn) -> Obj:
             draw(mostly_else(affinities)), draw(mostly_else(preferred_pods()))
         ),
     )
+    main = {"name": "main", "resources": {"requests": requests}, "ports": ports}
+    if image := draw(st.sampled_from(["", "app", "app:v1"])):
+        main["image"] = image
     return _without_none(
-        containers=[{"name": "main", "resources": {"requests": requests}, "ports": ports}],
+        containers=[main],
+        initContainers=draw(mostly_else(st.just([{"name": "init", "image": "init"}]), one_in=6)),
         affinity=affinity or None,
         nodeSelector=draw(mostly_else(st.just({"disk": "ssd"}), one_in=9)),
         tolerations=draw(mostly_else(st.sampled_from(_TOLERATIONS))),

@@ -57,6 +57,7 @@ from reactive_desched.policy.settings.scheduler_checks import (
 from reactive_desched.policy.settings.scheduler_plugins import (
     ALL,
     BALANCED_ALLOCATION,
+    IMAGE_LOCALITY,
     PLUGINS,
     PLUGINS_OF,
     SchedulerPlugins,
@@ -176,6 +177,7 @@ class SchedulerProfileSettings(Section):
             weights.get(INTER_POD_AFFINITY, 0),
             weights.get(POD_TOPOLOGY_SPREAD, 0),
             weights.get(DYNAMIC_RESOURCES, 0),
+            weights.get(IMAGE_LOCALITY, 0),
             self._args(BalancedAllocationConfig, BALANCED_ALLOCATION).balanced,
             () if added is None else added.preferred,
             near.hard_pod_affinity_weight,

@@ -12,6 +12,7 @@ from reactive_desched.api.args import Section
 from reactive_desched.model.node_scores import (
     BALANCED_ALLOCATION_WEIGHT,
     DYNAMIC_RESOURCES_WEIGHT,
+    IMAGE_LOCALITY_WEIGHT,
     INTER_POD_AFFINITY_WEIGHT,
     NODE_AFFINITY_WEIGHT,
     RESOURCES_FIT_WEIGHT,
@@ -35,6 +36,7 @@ from reactive_desched.model.scheduler_profile import (
 )
 
 BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
+IMAGE_LOCALITY: Final = "ImageLocality"
 
 ALL: Final = "*"
 """Disables all plugins that are enabled by default."""
@@ -44,7 +46,7 @@ _NOT_FILTERS: Final = frozenset(
         "DefaultBinder",
         "DefaultPreemption",
         "GangScheduling",
-        "ImageLocality",
+        IMAGE_LOCALITY,
         "NodeName",
         BALANCED_ALLOCATION,
         "PrioritySort",
@@ -58,7 +60,7 @@ PLUGINS: Final = FILTERS | _NOT_FILTERS
 SCORE_WEIGHTS: Final[Mapping[str, int]] = {
     BALANCED_ALLOCATION: BALANCED_ALLOCATION_WEIGHT,
     DYNAMIC_RESOURCES: DYNAMIC_RESOURCES_WEIGHT,
-    "ImageLocality": 1,
+    IMAGE_LOCALITY: IMAGE_LOCALITY_WEIGHT,
     INTER_POD_AFFINITY: INTER_POD_AFFINITY_WEIGHT,
     NODE_AFFINITY: NODE_AFFINITY_WEIGHT,
     NODE_RESOURCES_FIT: RESOURCES_FIT_WEIGHT,
@@ -91,7 +93,7 @@ PLUGINS_OF: Final[Mapping[str, frozenset[str]]] = {
     "pre_filter": PREPARED_FILTERS | {NODE_AFFINITY, NODE_VOLUME_LIMITS, VOLUME_ZONE},
     "filter": FILTERS | {"NodeName"},
     "post_filter": frozenset({"DefaultPreemption", DYNAMIC_RESOURCES}),
-    "pre_score": frozenset(SCORE_WEIGHTS) - {"ImageLocality", DYNAMIC_RESOURCES} | {VOLUME_BINDING},
+    "pre_score": frozenset(SCORE_WEIGHTS) - {IMAGE_LOCALITY, DYNAMIC_RESOURCES} | {VOLUME_BINDING},
     "score": frozenset(SCORE_WEIGHTS) | {VOLUME_BINDING},
     "reserve": frozenset({DYNAMIC_RESOURCES, VOLUME_BINDING}),
     "permit": frozenset({"GangScheduling"}),

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
-from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS
+from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS, normalized_image
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.taints import Toleration, Tolerations
 from reactive_desched.sim.amounts import sum_of
 from reactive_desched.sim.objects import Obj, labels_of
 
-__all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedTerm", "with_tag"]
+__all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedTerm"]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -228,15 +228,10 @@ def _spread(raw: Obj, labels: Labels) -> SpreadConstraint:
 def _images(spec: Obj) -> Iterator[str]:
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if image := container.get("image"):
-            yield with_tag(str(image))
+            yield normalized_image(str(image))
     for volume in spec.get("volumes") or ():
         if reference := (volume.get("image") or {}).get("reference"):
-            yield with_tag(str(reference))
-
-
-def with_tag(image: str) -> str:
-    """Return the name of an image with the tag that it has by default."""
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+            yield normalized_image(str(reference))
 
 
 def _claims(pod: Obj) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from reactive_desched.model.resources import (
 from reactive_desched.model.taints import Taint
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import controller_uid, is_terminal, is_terminating, node_of
-from reactive_desched.sim.scheduling.needs import HostPort, NeedsReader, PodNeeds, with_tag
+from reactive_desched.sim.scheduling.needs import HostPort, NeedsReader, PodNeeds
 
 __all__ = ["NodeRoom", "PodGroup", "SchedulerCache"]
 
@@ -76,7 +76,7 @@ class NodeRoom:
             {resource: str(value) for resource, value in listed.items()}
         )
         self.images = {
-            with_tag(str(name)): int(image.get("sizeBytes") or 0)
+            str(name): int(image.get("sizeBytes") or 0)
             for image in (node or {}).get("status", {}).get("images") or ()
             for name in image.get("names") or ()
         }

@@ -35,10 +35,6 @@ Rooms: TypeAlias = Sequence[NodeRoom]
 Score: TypeAlias = Callable[[Candidate, Rooms, SchedulerCache], Sequence[float]]
 
 _FULL: Final = 100
-_IMAGE_LOCALITY_WEIGHT: Final = 1
-_LEAST_IMAGE_BYTES: Final = 23 * 2**20
-_MOST_IMAGE_BYTES: Final = 1000 * 2**20
-"""For each container, as the kube-scheduler has it."""
 
 
 def best_of(
@@ -144,16 +140,14 @@ def images_there(pod: Candidate, rooms: Rooms, picture: SchedulerCache) -> Seque
     if not any(room.images for room in rooms):
         return [0] * len(rooms)
     there = picture.rooms()
-    shares = {
-        image: sum(image in room.images for room in there) / len(there)
-        for image in set(pod.needs.images)
-    }
-    most = _MOST_IMAGE_BYTES * pod.needs.containers
+    having = {image: sum(image in room.images for room in there) for image in set(pod.needs.images)}
     points: list[float] = []
     for room in rooms:
-        size = sum(int(room.images.get(each, 0) * shares[each]) for each in pod.needs.images)
-        counted = min(max(size, _LEAST_IMAGE_BYTES), most)
-        points.append(_FULL * (counted - _LEAST_IMAGE_BYTES) // (most - _LEAST_IMAGE_BYTES))
+        counted = (
+            node_scores.spread_image_bytes(room.images.get(each, 0), having[each], len(there))
+            for each in pod.needs.images
+        )
+        points.append(node_scores.image_locality(sum(counted), pod.needs.containers))
     return points
 
 
@@ -241,5 +235,5 @@ _OTHER_SCORES: Final[Sequence[tuple[int, Score]]] = (
     (node_scores.NODE_AFFINITY_WEIGHT, affinity_preferred),
     (node_scores.INTER_POD_AFFINITY_WEIGHT, neighbours_preferred),
     (node_scores.TOPOLOGY_SPREAD_WEIGHT, evenly_spread),
-    (_IMAGE_LOCALITY_WEIGHT, images_there),
+    (node_scores.IMAGE_LOCALITY_WEIGHT, images_there),
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Annotations,
         ContainerStatus,
         HostPort,
+        NodeImage,
         OwnerReference,
         PodAffinityTerm,
         PodCondition,
@@ -245,6 +246,7 @@ class InternTables:
         )
         self.condition_texts: Interner[ConditionTexts] = Interner("conditionTexts", limit)
         self.node_conditions: Interner[tuple[Condition, ...]] = Interner("nodeConditions", limit)
+        self.node_images: InternTable[bytes, NodeImage] = InternTable("images", limit)
         # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
             *self.specs.parts,

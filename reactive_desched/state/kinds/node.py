@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.node_conditions import MAX_CONDITIONS, READY, Condition
 from reactive_desched.model.node_drains import DRAIN, DRAINED
-from reactive_desched.model.objects import Node
+from reactive_desched.model.objects import Node, NodeImage
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
     DO_NOT_EVICT,
@@ -18,6 +18,7 @@ from reactive_desched.model.opt_outs import (
 )
 from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
 from reactive_desched.model.taints import Taint
+from reactive_desched.primitives.bounded_text import bounded_name
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import (
     InternTables,
@@ -38,6 +39,13 @@ __all__ = ["NODE"]
 
 _MILLI: Final = 1000
 _MAX_CPUS: Final = 65_536
+MAX_IMAGES: Final = 200
+"""So many images of a node are read, the first ones: a kubelet reports the 50 largest, unless its
+`nodeStatusMaxImages` says otherwise."""
+
+MAX_IMAGE_NAMES: Final = 5
+"""So many names of an image are read, as many as a kubelet reports."""
+
 _NOT_RESERVED: Final = ("kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
 _UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
 
@@ -94,12 +102,20 @@ class NodeSpec(WireStruct, frozen=True, gc=False):
     taints: tuple[NodeTaint, ...] = ()
 
 
+class WireImage(WireStruct, frozen=True, gc=False):
+    """An image that the node has."""
+
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(WireStruct, frozen=True, gc=False):
     """A node's status."""
 
     allocatable: Raw = EMPTY_OBJECT
     conditions: tuple[NodeCondition, ...] = ()
     declared_features: tuple[str, ...] = ()
+    images: tuple[Raw, ...] | None = None
 
 
 class WireNode(WireStruct, frozen=True, gc=False):
@@ -113,10 +129,15 @@ class WireNode(WireStruct, frozen=True, gc=False):
 def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
     """Return a reader that shares allocatable resources and label values between nodes."""
     intern, interned = tables.texts.intern, tables.texts.get
-    decode_resources = Decoder(dict[str, Raw]).decode
+    decode_resources, decode_image = Decoder(dict[str, Raw]).decode, Decoder(WireImage).decode
 
     def resources(text: bytes) -> ResourceList:
         return parse_resource_list(quantity_texts(decode_resources(text)))
+
+    def read_image(text: bytes) -> NodeImage:
+        image = decode_image(text)
+        names = tuple(map(bounded_name, (image.names or ())[:MAX_IMAGE_NAMES]))
+        return NodeImage(names, image.size_bytes)
 
     def read(wire: WireNode) -> Node:
         metadata, spec, status = wire.metadata, wire.spec, wire.status
@@ -148,6 +169,14 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             conditions=tables.node_conditions.intern(conditions),
             conditions_changed_s=changed_s,
             scale_down_disabled=metadata.annotations.scale_down_disabled,
+            images=tuple(
+                [
+                    intern_field(tables.node_images, image, read_image)
+                    for image in status.images[:MAX_IMAGES]
+                ]
+            )
+            if status.images
+            else (),
         )
 
     return read

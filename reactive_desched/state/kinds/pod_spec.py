@@ -124,9 +124,16 @@ class PvcVolumeSource(WireStruct, frozen=True, gc=False):
     claim_name: str = ""
 
 
+class ImageVolumeSource(WireStruct, frozen=True, gc=False):
+    """The image behind a volume."""
+
+    reference: Raw = NULL
+
+
 class Volume(WireStruct, frozen=True, gc=False):
     """The source of a volume, where it matters for moving the pod."""
 
+    image: ImageVolumeSource | None = None
     empty_dir: Presence | None = None
     host_path: Presence | None = None
     persistent_volume_claim: PvcVolumeSource | None = None
@@ -291,7 +298,7 @@ class SpecReader:
             priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
             has_resource_claims=bool(claims),
-            images=tuple(sorted(self._images(parts))),
+            images=self._images(container.image for container in parts.containers),
             scheduler_name=self._scheduler_name(parts.scheduler_name),
             restart_policy=self._restart_policy(parts.restart_policy),
             scheduling_group=self._scheduling_group(parts),
@@ -299,6 +306,8 @@ class SpecReader:
             never_preempts=_never_preempts(parts),
             resource_claims=tuple(claims),
             device_requests=self._device_requests(parts, request_key),
+            init_images=self._images(container.image for container in parts.init_containers),
+            volume_images=self._images(_volume_images(parts)),
         )
 
     def _claims(self, parts: WirePodSpec) -> Iterable[PodResourceClaim]:
@@ -337,9 +346,9 @@ class SpecReader:
         name = self._decode_name(text) or DEFAULT_SCHEDULER
         return DEFAULT_SCHEDULER if name == DEFAULT_SCHEDULER else self._tables.texts.intern(name)
 
-    def _images(self, parts: WirePodSpec) -> Iterator[str]:
-        for container in parts.containers:
-            yield self._tables.texts.intern(self._decode_image(container.image) or "")
+    def _images(self, texts: Iterable[Raw]) -> tuple[str, ...]:
+        intern, decode = self._tables.texts.intern, self._decode_image
+        return tuple(sorted(intern(decode(text) or "") for text in texts))
 
     def _host_ports(self, parts: WirePodSpec) -> Iterator[HostPort]:
         """Yield the host ports of containers and sidecars, as the NodePorts filter sees them."""
@@ -604,10 +613,12 @@ def _spec_text(parts: WirePodSpec) -> bytes:
     for container in parts.containers:
         texts += container.image, container.ports, container.resources
     for container in parts.init_containers:
-        texts += _init_mark(container), container.ports, container.resources
+        texts += _init_mark(container), container.image, container.ports, container.resources
     for container in (*parts.containers, *parts.init_containers):
         if container.restart_policy_rules is not EMPTY_LIST:
             texts += b"rules", container.restart_policy_rules
+    for reference in _volume_images(parts):
+        texts += b"volume", reference
     return _SEPARATOR.join(texts)
 
 
@@ -623,6 +634,10 @@ def _request_text(parts: WirePodSpec) -> bytes:
     for container in parts.init_containers:
         texts += _init_mark(container), container.resources
     return _SEPARATOR.join(texts)
+
+
+def _volume_images(parts: WirePodSpec) -> Iterator[Raw]:
+    return (volume.image.reference for volume in parts.volumes if volume.image is not None)
 
 
 def _init_mark(container: Container) -> bytes:

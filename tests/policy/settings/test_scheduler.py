@@ -99,6 +99,7 @@ ONLY_RESOURCES = ScoreRules(
     inter_pod_affinity=0,
     topology_spread=0,
     dynamic_resources=0,
+    image_locality=0,
 )
 
 
@@ -152,7 +153,7 @@ ONLY_RESOURCES = ScoreRules(
         ),
         pytest.param(
             {"plugins": {"multiPoint": {"disabled": named("PodTopologySpread", "ImageLocality")}}},
-            replace(ScoreRules(), topology_spread=0),
+            replace(ScoreRules(), topology_spread=0, image_locality=0),
             id="off everywhere",
         ),
         pytest.param(
