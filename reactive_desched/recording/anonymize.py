@@ -148,7 +148,7 @@ def texts(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def images(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace names of images, and their tags and digests; one without a tag means `latest`."""
+    """Replace names of images, and their tags and digests; a missing tag means latest."""
     return tuple(_image(to, each) for each in value)
 
 
