@@ -21,6 +21,7 @@ from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.bounded_text import bounded_name
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import (
+    InternTable,
     InternTables,
     intern_field,
     parse_resource_version,
@@ -129,15 +130,10 @@ class WireNode(WireStruct, frozen=True, gc=False):
 def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
     """Return a reader that shares allocatable resources and label values between nodes."""
     intern, interned = tables.texts.intern, tables.texts.get
-    decode_resources, decode_image = Decoder(dict[str, Raw]).decode, Decoder(WireImage).decode
+    decode_resources = Decoder(dict[str, Raw]).decode
 
     def resources(text: bytes) -> ResourceList:
         return parse_resource_list(quantity_texts(decode_resources(text)))
-
-    def read_image(text: bytes) -> NodeImage:
-        image = decode_image(text)
-        names = tuple(map(bounded_name, (image.names or ())[:MAX_IMAGE_NAMES]))
-        return NodeImage(names, image.size_bytes)
 
     def read(wire: WireNode) -> Node:
         metadata, spec, status = wire.metadata, wire.spec, wire.status
@@ -169,17 +165,25 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             conditions=tables.node_conditions.intern(conditions),
             conditions_changed_s=changed_s,
             scale_down_disabled=metadata.annotations.scale_down_disabled,
-            images=tuple(
-                [
-                    intern_field(tables.node_images, image, read_image)
-                    for image in status.images[:MAX_IMAGES]
-                ]
-            )
-            if status.images
-            else (),
+            images=_images(tables.node_images, status.images),
         )
 
     return read
+
+
+def _images(
+    table: InternTable[bytes, NodeImage], reported: tuple[Raw, ...] | None
+) -> tuple[NodeImage, ...]:
+    """Return the images of a node; nodes that have the same one share it."""
+    if not reported:
+        return ()
+    return tuple([intern_field(table, each, _image) for each in reported[:MAX_IMAGES]])
+
+
+def _image(text: bytes) -> NodeImage:
+    image = _decode_image(text)
+    names = (image.names or ())[:MAX_IMAGE_NAMES]
+    return NodeImage(tuple(map(bounded_name, names)), image.size_bytes)
 
 
 def _conditions(
@@ -259,6 +263,7 @@ def _cpu_set(text: str) -> set[int]:
     return cpus
 
 
+_decode_image: Final = Decoder(WireImage).decode
 _decode_amounts: Final = Decoder(dict[str, Raw] | None).decode
 _decode_reservation: Final = Decoder(NodeReservation).decode
 
