@@ -140,7 +140,7 @@ async def _list_resource(
                 raise
         else:
             patience.succeeded()
-            return result.items, unreadable
+            return list(result.items), unreadable
 
 
 def _refused_message(missing: Mapping[str, RequestRejected]) -> str:

@@ -15,7 +15,7 @@ async def test_everything_is_read_once_over_as_many_pages_as_it_takes(
     for number in range(1001):
         api.put(f"t{number}", "1")
     staged = await list_once(session, FakeCodec(), lambda _: None)
-    assert staged.items == [FakeObject(name, "1") for name in api.objects]
+    assert [*staged.items] == [FakeObject(name, "1") for name in api.objects]
     assert staged.resource_version == str(api.version)
     assert api.count("list") == 3
 
@@ -28,7 +28,7 @@ async def test_what_cannot_be_read_is_reported_and_left_out(
     api.answer_next("list", ScriptedReply(body=page))
     unreadable: list[Malformed] = []
     staged = await list_once(session, FakeCodec(), unreadable.append)
-    assert staged.items == [FakeObject("good", "")]
+    assert [*staged.items] == [FakeObject("good", "")]
     assert [error.kind for error in unreadable] == ["Thing"]
 
 

@@ -1,7 +1,10 @@
 """Nothing holds the loop: long runs of lines and pages are cut into turns."""
 
 import asyncio
+import tracemalloc
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import repeat
 from types import SimpleNamespace
 
 import anyio
@@ -178,6 +181,27 @@ async def test_a_page_is_requested_before_and_read_after_the_one_before_it_is_de
     ]
 
 
+async def test_what_is_listed_stands_in_small_blocks(session: Session, clock: ManualClock) -> None:
+    """A list of 500,000 objects would be copied when it grows, which holds the loop for 3 ms."""
+    known = FakeObject("t", "1")
+
+    class Same(FakeCodec):
+        def decode_page(self, page: ListPage) -> Iterator[FakeObject | Malformed]:
+            del page
+            return repeat(known, 30_000)
+
+    lister = Lister(session, Same(), unexpected, clock)
+    tracemalloc.start()
+    try:
+        listed = await lister.list_all(ListSettings(page_size=100, steps_per_slice=10_000))
+        largest = max(trace.size for trace in tracemalloc.take_snapshot().traces)
+    finally:
+        tracemalloc.stop()
+    assert isinstance(listed, ListResult)
+    assert len(listed.items) == 30_000
+    assert largest < 100_000
+
+
 async def test_dear_objects_end_a_turn_by_their_time(
     api: ScriptedApi, session: Session, clock: ManualClock
 ) -> None:
@@ -236,7 +260,7 @@ async def test_what_a_page_has_unchanged_is_staged_as_the_store_has_it(
     listed = await lister.list_all(settings)
 
     assert isinstance(listed, ListResult)
-    assert listed.items == [held, FakeObject("b", "2")]
+    assert [*listed.items] == [held, FakeObject("b", "2")]
     assert listed.items[0] is held
 
 
@@ -250,7 +274,7 @@ def test_what_a_streaming_list_has_unchanged_is_staged_as_the_store_has_it() -> 
     staged.apply(WatchEvent("ADDED", FakeObject("b", "2"), "8"))
     staged.apply(WatchEvent("DELETED", FakeObject("a", "1"), "9"))
 
-    assert staged.changes == [held, FakeObject("b", "2"), Deleted(held)]
+    assert [*staged.changes] == [held, FakeObject("b", "2"), Deleted(held)]
     assert staged.changes[0] is held
 
 
@@ -258,7 +282,7 @@ async def test_a_new_list_is_emptied_as_it_is_stored_and_what_it_lacks_is_remove
     session: Session, clock: ManualClock
 ) -> None:
     loop, stored, left = Loop(), list[str](), list[int]()
-    listed = [FakeObject(f"t{number}", "1") for number in range(2_000)]
+    listed = deque(FakeObject(f"t{number}", "1") for number in range(2_000))
     names = [each.name for each in listed]
 
     class Cheap(RecordingEventHandler):

@@ -2,10 +2,11 @@
 
 Either way the objects are staged in memory: the store keeps its objects until the new list is
 complete, and a list that breaks off changes nothing. What has not changed since is not staged
-again: `reuse` returns the object that the store has.
+again: `reuse` returns the object that the store has. Staged objects are in a deque: a list of half
+a million is copied whole when it grows, in 2 to 3 ms of the event loop.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from random import Random
 from typing import Generic, TypeVar
@@ -44,7 +45,7 @@ class ListSettings(Struct, frozen=True, gc=False):
 class ListResult(Struct, Generic[T], gc=False):
     """All objects that the server had at `resource_version`."""
 
-    items: list[T]
+    items: deque[T]
     resource_version: str
 
 
@@ -76,7 +77,7 @@ class Lister(Generic[T]):
 
     async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
         """Read every page, or return why the list broke off."""
-        result: ListResult[T] = ListResult([], "")
+        result: ListResult[T] = ListResult(deque(), "")
         buffer = PageBuffer()
         self._malformed, self._reported = Counter[str](), Counter[str]()
         async with anyio.create_task_group() as ahead:
@@ -87,7 +88,7 @@ class Lister(Generic[T]):
                     if isinstance(page, WatchEnd):
                         return page
                     if isinstance(page, ListedAnew):
-                        result = ListResult([], "")
+                        result = ListResult(deque(), "")
                         self._reported, self._malformed = self._malformed, Counter()
                         continue
                     result.resource_version = result.resource_version or page.resource_version
@@ -102,7 +103,7 @@ class Lister(Generic[T]):
             )
         return result
 
-    async def _decode(self, page: ListPage, into: list[T], steps_per_slice: int) -> None:
+    async def _decode(self, page: ListPage, into: deque[T], steps_per_slice: int) -> None:
         yielder, reuse = Yielder(self._clock, steps_per_slice), self._reuse
         for obj in self._codec.decode_page(page):
             if isinstance(obj, Malformed):
@@ -168,7 +169,7 @@ class InitialList(WatchEventHandler[T]):
     """
 
     def __init__(self, path: str, reuse: Callable[[T], T] = _as_it_is) -> None:
-        self.changes: list[T | Deleted[T]] = []
+        self.changes: deque[T | Deleted[T]] = deque()
         self.resource_version = ""
         self._path = path
         self._reuse = reuse

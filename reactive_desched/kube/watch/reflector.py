@@ -5,6 +5,7 @@ until a watch is open again, unless watches break again and again; no call is re
 once a second.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
@@ -515,10 +516,10 @@ class Reflector(WatchEventHandler[T]):
             StopReason.FAILED, f"{self._path}: the server went back in time to {version}"
         )
 
-    async def _replace_store(self, changes: list[T] | list[T | Deleted[T]], version: str) -> None:
-        """Replace the store's objects by those of a new list, slice by slice; empties the list.
+    async def _replace_store(self, changes: deque[T] | deque[T | Deleted[T]], version: str) -> None:
+        """Replace the store's objects by those of a new list, slice by slice; empties `changes`.
 
-        A list that stayed as long as the watch would keep every object that has changed since.
+        What stayed as long as the watch would keep every object that has changed since.
         """
         self._probe.report_success()
         self.status.state = "swapping"
@@ -527,12 +528,9 @@ class Reflector(WatchEventHandler[T]):
         )
         yielder = Yielder(self._clock, sizes.steps_per_slice)
         self._store.begin_replace()
-        changes.reverse()  # what is taken from its end is free at once
         while changes:
-            size = yielder.steps
-            part = changes[: -size - 1 : -1]
-            del changes[-size:]
-            self._store_slice(part)
+            size = min(yielder.steps, len(changes))
+            self._store_slice([changes.popleft() for _ in range(size)])
             await yielder.yield_now()
         await self._remove_unlisted(sizes.steps_per_slice)
         self._store.end_replace()
