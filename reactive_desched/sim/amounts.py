@@ -1,8 +1,11 @@
 """Sums what the containers of a pod ask for, and writes amounts as the API server does."""
 
 from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import (
     MEMORY,
     ContainerRequests,
@@ -11,12 +14,21 @@ from reactive_desched.model.resources import (
 )
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["LIMITS", "REQUESTS", "listed", "sum_of", "write_amount"]
+__all__ = ["LIMITS", "REQUESTS", "exact", "listed", "sum_of", "write_amount"]
 
 REQUESTS, LIMITS = "requests", "limits"
 _SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
 _STEP: Final = 1024
 _NOTHING: Final[Mapping[str, str]] = {}
+
+
+@lru_cache(maxsize=1_000)
+def exact(text: str) -> Fraction:
+    """Return the value of a quantity; containers of a pod mostly ask for the same few.
+
+    Raises QuantityError when the text is not a quantity.
+    """
+    return parse_quantity(text)
 
 
 def sum_of(

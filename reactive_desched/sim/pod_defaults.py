@@ -5,7 +5,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.sim.amounts import exact
 from reactive_desched.sim.objects import Obj
 
 __all__ = ["fill_pod_spec", "fill_requests", "fill_tolerations", "qos_class"]
@@ -133,5 +133,5 @@ def _positive(container: Obj, field: str) -> dict[str, Fraction]:
 
 def _amounts(listed: dict[str, Any]) -> Iterator[tuple[str, Fraction]]:
     for name in _COMPUTE:
-        if name in listed and (amount := parse_quantity(str(listed[name]))) > 0:
+        if name in listed and (amount := exact(str(listed[name]))) > 0:
             yield name, amount

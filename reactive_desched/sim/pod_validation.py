@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import is_extended
 from reactive_desched.model.taints import NO_EXECUTE
+from reactive_desched.sim.amounts import exact
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import cause
 
@@ -95,7 +95,7 @@ def _resource_faults(container: Obj, place: str) -> Iterator[Obj]:
         if limit is None and is_extended(name):
             text = "Required value: Limit must be set for non overcommitable resources"
             yield cause("FieldValueRequired", f"{place}.resources.limits", text)
-        if limit is not None and parse_quantity(str(asked)) > parse_quantity(str(limit)):
+        if limit is not None and exact(str(asked)) > exact(str(limit)):
             text = (
                 f'Invalid value: "{asked}": must be less than or equal to {name} limit of {limit}'
             )

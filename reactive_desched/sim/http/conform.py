@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.quantities import canonical_quantity, parse_quantity
+from reactive_desched.model.quantities import canonical_quantity
+from reactive_desched.sim.amounts import exact
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.http.schema import message_for, named_fields
 from reactive_desched.sim.objects import Obj
@@ -122,7 +123,7 @@ class _Reader:
 
 def _quantity_fault(given: Any) -> str:
     try:
-        parse_quantity(str(given))
+        exact(str(given))
     except QuantityError:
         pattern = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         return f"quantities must match the regular expression {pattern}"

@@ -1,5 +1,6 @@
 """Bodies in and answers out."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -91,7 +92,11 @@ def _yaml(body: bytes) -> Any:
 
 
 async def object_body(request: web.Request, view: View) -> Typed:
-    """Read an object of a kind; raise 415 for another format, 400 for another kind or shape."""
+    """Read an object of a kind; raise 415 for another format, 400 for another kind or shape.
+
+    Others run before it is read along its type, and before it is stored: each takes a quarter of a
+    second for a pod of 8,000 containers.
+    """
     kind = view.resource
     if media_type(request) not in (_JSON, YAML, protobuf.MEDIA_TYPE):
         text = (
@@ -106,7 +111,10 @@ async def object_body(request: web.Request, view: View) -> Typed:
     if view.schema is None:
         _check_parts(body, kind)
     twice = fields_twice(await request.read()) if media_type(request) == _JSON else ()
-    return typed_body(request, view, body, twice)
+    await asyncio.sleep(0)
+    read = typed_body(request, view, body, twice)
+    await asyncio.sleep(0)
+    return read
 
 
 def media_type(request: web.Request) -> str:

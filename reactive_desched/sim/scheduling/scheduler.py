@@ -425,14 +425,12 @@ class Scheduler:
             "lastProbeTime": None,
             "observedGeneration": pod["metadata"].get("generation"),
         }
-
-        def change(current: Obj) -> Obj:
-            status = without_nomination(current.get("status", {}))
-            conditions = with_condition(status.get("conditions", []), condition, rfc3339(now))
-            node = {"nominatedNodeName": nominated} if nominated else {}
-            return {**current, "status": {**status, **node, "conditions": conditions}}
-
-        self._store.modify("pods", *key_of(pod), change, subresource="status")
+        current = self._store.get("pods", *key_of(pod)) or pod
+        status = without_nomination(current.get("status", {}))
+        conditions = with_condition(status.get("conditions", []), condition, rfc3339(now))
+        node = {"nominatedNodeName": nominated} if nominated else {}
+        status = {**status, **node, "conditions": conditions}
+        self._store.replace_status("pods", *key_of(pod), status)
         self._recorder.warning(pod, "FailedScheduling", "Scheduling", why)
 
 

@@ -72,8 +72,11 @@ class Manager(Struct, frozen=True):
 
 
 class _Owned(Struct, frozen=True):
+    """The fields of a manager; `tree` are the same as they are stored, where that is so."""
+
     paths: frozenset[Path]
     since: str
+    tree: Obj | None = None
 
 
 _NOTHING: Final = _Owned(frozenset(), "")
@@ -98,7 +101,10 @@ def owned_after(
     if current is not None and not stored:
         return []
     kind = type_of(resource)
-    owners = _read(asked) if asked == _FORGET else _read(asked) or _read(stored)
+    if asked == stored:
+        owners = _read(stored, are_ours=True)
+    else:
+        owners = _read(asked) if asked == _FORGET else _read(asked) or _read(stored, are_ours=True)
     change = compare(kind, empty(kind) if current is None else current, new)
     return _written(_updated(owners, change, writer, _not_owned(resource, writer), now))
 
@@ -147,7 +153,7 @@ def applied(
     kind, ignored = type_of(resource), _not_owned(resource, writer)
     check_keys(kind, config)
     live = empty(kind) if current is None else current
-    owners = _read(live.get("metadata", {}).get("managedFields"))
+    owners = _read(live.get("metadata", {}).get("managedFields"), are_ours=True)
     if current is not None and not owners:
         before = Manager(_BEFORE, writer.api_version)
         owners = _updated({}, compare(kind, empty(kind), current), before, ignored, now)
@@ -195,7 +201,13 @@ def _updated(
 
 def _after(owners: Mapping[Manager, _Owned], change: Comparison) -> dict[Manager, _Owned]:
     """Return owners without what another has changed."""
-    return {each: _Owned(owned.paths - change.all, owned.since) for each, owned in owners.items()}
+    changed = change.all
+    return {
+        each: owned
+        if owned.paths.isdisjoint(changed)
+        else _Owned(owned.paths - changed, owned.since)
+        for each, owned in owners.items()
+    }
 
 
 def _last_applied(kind: Type, live: Obj) -> frozenset[Path]:
@@ -248,19 +260,23 @@ def _named(manager: Manager) -> str:
     return f"{said} using {manager.api_version}"
 
 
-def _read(entries: Any) -> dict[Manager, _Owned]:
-    """Read managedFields; what a client wrote there and cannot be read counts as none."""
-    return dict(_entries(entries if isinstance(entries, list) else ()))
+def _read(entries: Any, *, are_ours: bool = False) -> dict[Manager, _Owned]:
+    """Read managedFields; what a client wrote there and cannot be read counts as none.
+
+    Those that `are_ours` are stored as they are again where nothing of them changes.
+    """
+    return dict(_entries(entries if isinstance(entries, list) else (), are_ours=are_ours))
 
 
-def _entries(entries: Iterable[Any]) -> Iterator[tuple[Manager, _Owned]]:
+def _entries(entries: Iterable[Any], *, are_ours: bool) -> Iterator[tuple[Manager, _Owned]]:
     for entry in entries:
         tree = entry.get("fieldsV1") if isinstance(entry, dict) else None
         if isinstance(tree, dict) and entry.get("operation") in (_APPLY, _UPDATE):
             fields = ("manager", "apiVersion", "operation", "subresource")
             name, version, operation, part = (str(entry.get(field) or "") for field in fields)
             manager = Manager(name, version, operation, part)
-            yield manager, _Owned(frozenset(from_tree(tree)), str(entry.get("time") or ""))
+            since, kept = str(entry.get("time") or ""), tree if are_ours else None
+            yield manager, _Owned(frozenset(from_tree(tree)), since, kept)
 
 
 def _written(owners: Mapping[Manager, _Owned]) -> list[Obj]:
@@ -276,7 +292,7 @@ def _written(owners: Mapping[Manager, _Owned]) -> list[Obj]:
             "apiVersion": each.api_version,
             **({"time": owned.since} if owned.since else {}),
             "fieldsType": "FieldsV1",
-            "fieldsV1": to_tree(owned.paths),
+            "fieldsV1": to_tree(owned.paths) if owned.tree is None else owned.tree,
             **({"subresource": each.subresource} if each.subresource else {}),
         }
         for each, owned in order

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
@@ -56,11 +56,7 @@ class Type(Struct, frozen=True):
             return _type("@meta.ObjectMeta") if name == "metadata" else Type()
         if self.letters[0] == "%":
             return _type(self.letters[1:])
-        message = self.letters[1:]
-        found = named_fields(message).get(name)
-        if found is None:  # `apiVersion` and `kind`
-            return Type("s")
-        return _type(found.kind, _merging().get(message, {}).get(name, ""))
+        return _field(self.letters[1:], name)
 
     def element(self, item: Any) -> str:
         """Return the path element of an item of a list whose items have keys."""
@@ -146,20 +142,21 @@ def compare(kind: Type, old: Obj, new: Obj) -> Comparison:
     removed: set[Path] = set()
 
     def walk(kind: Type, old: Any, new: Any, above: Path) -> None:
+        if old == new:
+            return
         before, after = _parts(kind, old), _parts(kind, new)
         if before is None or after is None:
-            if old != new:
-                modified.add(above)
+            modified.add(above)
             return
         for element, (inner, part) in after.items():
             path = (*above, element)
             if element in before:
                 walk(inner, before[element][1], part, path)
             else:
-                added.update(_everything(inner, part, path))
+                _add_all(inner, part, path, added)
         for element, (inner, part) in before.items():
             if element not in after:
-                removed.update(_everything(inner, part, (*above, element)))
+                _add_all(inner, part, (*above, element), removed)
 
     walk(kind, old, new, ())
     return Comparison(frozenset(added), frozenset(modified), frozenset(removed))
@@ -244,10 +241,19 @@ def _parts(kind: Type, value: Any) -> Mapping[str, tuple[Type, Any]] | None:
     return None
 
 
-def _everything(kind: Type, value: Any, path: Path) -> Iterator[Path]:
-    yield path
-    for element, (inner, part) in (_parts(kind, value) or {}).items():
-        yield from _everything(inner, part, (*path, element))
+def _add_all(kind: Type, value: Any, path: Path, paths: set[Path]) -> None:
+    paths.add(path)
+    if parts := _parts(kind, value):
+        for element, (inner, part) in parts.items():
+            _add_all(inner, part, (*path, element), paths)
+
+
+@lru_cache(maxsize=4_000)
+def _field(message: str, name: str) -> Type:
+    found = named_fields(message).get(name)
+    if found is None:  # `apiVersion` and `kind`
+        return Type("s")
+    return _type(found.kind, _merging().get(message, {}).get(name, ""))
 
 
 @cache
