@@ -9,7 +9,6 @@ from bench.measure.live import RunningController
 from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import Quantiles
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -24,6 +23,7 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
 )
 from reactive_desched.model.objects import HOSTNAME_LABEL
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.testing.scenario import build_view
 

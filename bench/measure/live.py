@@ -18,10 +18,10 @@ from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger

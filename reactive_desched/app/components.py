@@ -34,9 +34,8 @@ from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
 from reactive_desched.kube.client.nominations import nominate
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.delivery import DeliveryCheck
+from reactive_desched.kube.watch.late_watches import DeliveryCheck, LateWatches
 from reactive_desched.kube.watch.resume import ServerProbe
-from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup

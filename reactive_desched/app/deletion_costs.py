@@ -7,9 +7,9 @@ import anyio
 
 from reactive_desched.api.deletion_costs import RanksForDeletion
 from reactive_desched.api.event import DeletionCostsWritten
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.slices import in_slices
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.deletion_cost import read_deletion_cost

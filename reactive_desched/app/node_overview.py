@@ -13,7 +13,7 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.model.node_table import ClassifiedNode
 from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.model.resources import CPU, MEMORY, PODS

@@ -17,9 +17,9 @@ from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.session import Session, Transport, open_session
 from reactive_desched.kube.codec import make_codecs
+from reactive_desched.kube.watch.late_watches import LateWatches
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
-from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.settings.recording import StreamSettings
 from reactive_desched.state.kinds.interning import InternTables

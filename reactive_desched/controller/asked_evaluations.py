@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.named_objects import is_pod, known_node, no_pods_of
 from reactive_desched.controller.pending import (
     PODS_PER_SLICE,
@@ -21,7 +22,6 @@ from reactive_desched.controller.pending import (
     PodProgress,
     summarize_pending,
 )
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ConfigError
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import EvictionLedger

@@ -13,7 +13,7 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
@@ -26,6 +26,7 @@ from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node
 from reactive_desched.model.plugin_faults import ask_plugin
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 

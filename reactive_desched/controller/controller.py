@@ -20,15 +20,14 @@ from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
 from reactive_desched.controller.evaluation_queue import NodeFitAnswers
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.instances import flapping_config, plugin_instances
+from reactive_desched.controller.instances import PluginInstance, plugin_instances
 from reactive_desched.controller.observing import BothCapacities, observes
 from reactive_desched.controller.outdated_decisions import DecisionChecks
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
-from reactive_desched.controller.work_queue import PodBackoff
+from reactive_desched.controller.work_queue import PodBackoff, flapping_config
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.approval import proposal_id

@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple
 
 from reactive_desched.api.scope import NamespacedArgs
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.state.cluster import ClusterView
 
 NOTHING_FOUND: Final = "NothingFound"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
+from reactive_desched.controller.instances import FindingKey, PluginInstance, SubjectKey
 from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.controller.subscriptions import FindingKey, PluginInstance, SubjectKey
 from reactive_desched.controller.work_queue import (
     FlapDetector,
     FlappingConfig,

@@ -18,10 +18,15 @@ from reactive_desched.controller.evaluation_queue import (
     NodeFitAnswers,
     PreviousFindings,
 )
+from reactive_desched.controller.instances import FindingKey, PluginInstance, SubjectKey
 from reactive_desched.controller.plugin_calls import PluginCalls
 from reactive_desched.controller.plugin_faults import PluginFaults, SlowPlugins
-from reactive_desched.controller.subscriptions import FindingKey, PluginInstance, SubjectKey
-from reactive_desched.controller.work_queue import FLAPPING_FIELDS, FlappingConfig, PodBackoff
+from reactive_desched.controller.work_queue import (
+    FLAPPING_FIELDS,
+    NEVER_FLAPPING,
+    FlappingConfig,
+    PodBackoff,
+)
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.gang_moves import GangMoves
@@ -69,8 +74,6 @@ _END: Final = object()
 
 _OTHERS_PER_SLICE: Final = 1_000
 """So many subjects that were not asked for are passed over at once."""
-
-NEVER_FLAPPING: Final = FlappingConfig()
 
 EVALUATION_PAUSE_S: Final = 10.0
 """An evaluation that was not gone on with for so long is begun anew: the cluster that the plugin

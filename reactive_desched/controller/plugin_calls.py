@@ -9,6 +9,7 @@ from typing import Final
 
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.evaluation_queue import EvaluationQueue
+from reactive_desched.controller.instances import PluginInstance, SubjectKey, Subscriptions
 from reactive_desched.controller.plugin_faults import (
     SLOW_CALL_S,
     WHOLE,
@@ -18,7 +19,6 @@ from reactive_desched.controller.plugin_faults import (
     SlowPlugins,
     describe_subject,
 )
-from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey, Subscriptions
 from reactive_desched.controller.work_queue import Portions
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, Resynced

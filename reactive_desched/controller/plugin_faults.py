@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
+from reactive_desched.controller.instances import PluginInstance, SubjectKey
 from reactive_desched.model.plugin_faults import (
     UNENDING,
     PluginFault,

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
+from reactive_desched.controller.instances import PluginInstance, SubjectKey
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -29,6 +29,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.evaluation import ChangeTrigger
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
@@ -58,6 +59,18 @@ class FlappingConfig(Struct, frozen=True, gc=False):
     changes: int = 0
     per_s: float = 60.0
     wait: DebounceConfig = DebounceConfig(30.0, 300.0)
+
+
+NEVER_FLAPPING: Final = FlappingConfig()
+
+
+def flapping_config(config: Configuration) -> FlappingConfig:
+    """Say when an object flaps, and how long its subjects wait then."""
+    settings = config.controller.debounce.flapping
+    if settings is None:
+        return NEVER_FLAPPING
+    wait = DebounceConfig(settings.quiet_s, settings.max_wait_s)
+    return FlappingConfig(settings.changes, settings.per_s, wait)
 
 
 class FlappingObject(Struct, frozen=True):

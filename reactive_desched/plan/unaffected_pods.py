@@ -14,14 +14,13 @@ from reactive_desched.controller.coverage import (
     node_not_covered,
     pod_not_covered,
 )
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.plugin_faults import ask_for_obstacles
 from reactive_desched.plan.evaluation import PlanResult, first_owner, pod_ref
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import UnaffectedPod
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.policy.policy import Policy, Profile
+from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 
 __all__ = ["unaffected_pods"]
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Opinions, Plugin, View, next_opinion
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import UpstreamNodeFit

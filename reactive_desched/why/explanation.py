@@ -20,10 +20,10 @@ from reactive_desched.controller.coverage import (
     not_covered_by,
     pod_not_covered,
 )
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.public_state import ControllerState
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_forecast import QUEUED, as_foreseen
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate

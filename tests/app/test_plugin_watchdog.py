@@ -18,7 +18,6 @@ from reactive_desched.api.event import Record
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.sink import SinkHost
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung, SinkUnavailable
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
@@ -26,6 +25,7 @@ from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text, describe_error
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.sinks.installed import InstalledSink
 from reactive_desched.state.cluster import ClusterState, ClusterView

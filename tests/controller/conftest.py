@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
-from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
-from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.controller.work_queue import FlappingConfig, PodBackoff
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.instances import PluginInstance
+from reactive_desched.controller.work_queue import NEVER_FLAPPING, FlappingConfig, PodBackoff
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reactive_desched.api import BalancePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.policy_limits import PolicyLimits

@@ -7,8 +7,8 @@ import anyio
 import msgspec
 import pytest
 
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.readiness import JOURNAL, MANUAL, STARTUP
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import TokenRate

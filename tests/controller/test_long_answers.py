@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan as PlanSteps
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, Resynced
@@ -16,6 +16,7 @@ from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives import long_answers
 from reactive_desched.primitives.timers import DebounceConfig

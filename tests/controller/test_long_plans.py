@@ -16,7 +16,7 @@ from reactive_desched.controller.evaluator import (
     POD_GONE,
     Evaluator,
 )
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker

@@ -20,7 +20,6 @@ from reactive_desched.controller.plugin_faults import (
     SLOW_CALL_S,
     SLOW_CALLS,
 )
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.checked_opinions import MAX_DETAILS, checked_opinion
@@ -36,6 +35,7 @@ from reactive_desched.model.findings import (
 )
 from reactive_desched.model.gangs import Gang
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
 from reactive_desched.primitives.foreign_code import interrupts_received
 from reactive_desched.testing.builders import pod

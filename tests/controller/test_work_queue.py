@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.controller.evaluation_queue import RESYNC_TURN
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.work_queue import (
     MAX_OBJECTS,
     FlapDetector,

@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import EventData
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import MANUAL, STARTUP
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError, JournalUnavailable
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.brakes import BrakeNotice

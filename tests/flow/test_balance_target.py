@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import MovedPods
@@ -21,6 +20,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.profiles import Pace

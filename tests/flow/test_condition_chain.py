@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import trio.testing
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
 from reactive_desched.plugins.node_conditions import NodeConditionsArgs, NodeConditionsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_conditions

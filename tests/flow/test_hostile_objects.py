@@ -10,7 +10,6 @@ import trio.testing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
 from reactive_desched.journal.event_builder import who_payload, why_payload
 from reactive_desched.kube.codec import make_codecs
@@ -38,6 +37,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.recording.items import Instant, ObjectFound

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.api.balance_plugin import BalancePlugin
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.consolidation import EMPTY
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED

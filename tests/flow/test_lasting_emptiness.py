@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.plugins.consolidate_nodes import ConsolidateNodesArgs, ConsolidateNodesPlugin
 from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNodesFreePlugin
 from reactive_desched.plugins.make_room_for_pending import (
     MakeRoomForPendingArgs,
     MakeRoomForPendingPlugin,
 )
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardSettings, StandingTimeSettings
 from reactive_desched.sim.scheduling.scores import MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.high_node_utilization import (
@@ -22,6 +21,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
@@ -23,7 +22,7 @@ from reactive_desched.plugins.node_affinity import (
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import WINDOW_S
+from reactive_desched.policy.policy import WINDOW_S, AnyPlugin
 from reactive_desched.primitives.timers import DebounceConfig
 from tests.support.configurations import make_configuration, make_profile_of
 

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import pytest
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.consolidation import EMPTY
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE
@@ -23,6 +22,7 @@ from reactive_desched.plugins.make_room_for_pending import (
     MakeRoomForPendingArgs,
     MakeRoomForPendingPlugin,
 )
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy

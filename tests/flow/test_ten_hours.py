@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.plugins.node_affinity import NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.descheduled import DescheduledCluster

@@ -10,8 +10,7 @@ import pytest
 
 from reactive_desched.kube.client.cluster_guard import NAMESPACES
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
-from reactive_desched.kube.watch.delivery import DeliveryCheck
-from reactive_desched.kube.watch.silence import LIVE, LateWatches
+from reactive_desched.kube.watch.late_watches import LIVE, DeliveryCheck, LateWatches
 from tests.support.manual_clock import ManualClock
 from tests.support.misbehaving_proxy import (
     Buffered,

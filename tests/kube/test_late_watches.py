@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
+from reactive_desched.kube.watch.late_watches import LIVE, LateWatches
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LIVE, LateWatches
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.misbehaving_proxy import (
     Buffered,

@@ -7,7 +7,7 @@ from math import isclose
 import anyio
 import pytest
 
-from reactive_desched.kube.watch.idle_cuts import IdleCuts
+from reactive_desched.kube.watch.interruptions import IdleCuts
 from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from reactive_desched.kube.watch.interruptions import KEPT_FOR_S, Interruptions
-from reactive_desched.kube.watch.silence import LateWatches
+from reactive_desched.kube.watch.late_watches import LateWatches
 from tests.support.exposition import exposed
 from tests.support.manual_clock import ManualClock, pass_time, wait_until
 from tests.support.reflector_harness import ReflectorHarness

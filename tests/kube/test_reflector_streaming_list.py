@@ -2,8 +2,8 @@
 
 import pytest
 
+from reactive_desched.kube.watch.late_watches import LateWatches
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LateWatches
 from tests.support.manual_clock import pass_time, wait_until
 from tests.support.reflector_harness import STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing

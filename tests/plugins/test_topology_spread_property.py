@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.instances import PluginInstance
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model import findings

@@ -7,7 +7,6 @@ import anyio
 
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import build_pipeline
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import Change
@@ -19,7 +18,7 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import Profile
+from reactive_desched.policy.policy import AnyPlugin, Profile
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import node
 from tests.support.configurations import make_configuration, make_profile_of

@@ -11,7 +11,6 @@ from typing import Any, Final
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.gate.eviction_controls import ChangeFollowers, EvictionControls
@@ -28,7 +27,7 @@ from reactive_desched.model.resources import add_resources
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings

@@ -11,7 +11,6 @@ from reactive_desched.api.event import EventData
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import STARTUP
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import JournalUnavailable, Malformed, RecordUnwritable
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.fit.upstream import SCHEDULER
@@ -36,6 +35,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.migration import MigrationRunner
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
 from reactive_desched.migration.actions import (
     Action,
@@ -60,6 +59,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup

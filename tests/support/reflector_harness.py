@@ -9,10 +9,10 @@ from typing import Final
 import anyio
 
 from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.late_watches import LateWatches
 from reactive_desched.kube.watch.reflector import Reflector, ReflectorStatus
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.primitives.wakeup import Epoch
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
 from tests.support.manual_clock import ManualClock, wait_until

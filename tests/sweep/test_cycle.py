@@ -6,7 +6,6 @@ import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
 from reactive_desched.api.index import Index
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict, Refuse
@@ -16,6 +15,7 @@ from reactive_desched.model.objects import ClusterObject, Namespace, Pod, Priori
 from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds

@@ -3,6 +3,7 @@
 A server ends watches from time to time, and a proxy may break them every few seconds. Of twenty
 kinds one or another is then always without a watch. Their objects are as of the end of the last
 one: the controller evaluates, and a decision waits until each kind was read after it.
+Where the proxy cuts watches that are idle for some time, the next ones end before that.
 """
 
 from collections import deque
@@ -13,7 +14,7 @@ from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
-__all__ = ["INTERRUPTED_WATCHES", "KEPT_FOR_S", "Interruptions", "Reopening"]
+__all__ = ["INTERRUPTED_WATCHES", "KEPT_FOR_S", "IdleCuts", "Interruptions", "Reopening"]
 
 KEPT_FOR_S: Final = 20.0
 """So old may the objects of a kind get that counts as in sync without a watch."""
@@ -105,3 +106,37 @@ class Reopening:
 
     def _is_over(self) -> bool:
         return self._until is not None and self._clock.now() >= self._until
+
+
+_ALIKE_S, _ALIKE = 0.5, 0.1
+"""Two watches lived for as long if their lives differ by so much, or by this part of them."""
+_SHARE: Final = 0.8
+"""So much of the time that an idle watch lives is the next one requested for."""
+_LEAST_S: Final = 1
+"""Servers count whole seconds: a cut after less than one and a quarter cannot be met so."""
+
+
+class IdleCuts:
+    """Says for how long the watches of a kind are to be requested, by how those before it broke.
+
+    Two in a row that brought nothing and broke after as long were cut because they were idle. After
+    ten minutes a long one is tried; if it breaks after that time again, once is enough.
+    """
+
+    def __init__(self) -> None:
+        self._idle_s = float("-inf")
+        self._until = float("-inf")
+
+    def note(self, lived_s: float, now: float) -> None:
+        """A watch brought nothing, and broke after so long."""
+        if lived_s * _SHARE < _LEAST_S:  # no shorter watch would end before
+            return
+        if abs(lived_s - self._idle_s) <= max(_ALIKE_S, _ALIKE * lived_s):
+            self._until = now + _COUNT_FOR_S
+        self._idle_s = lived_s
+
+    def limit_s(self, wanted_s: float, now: float) -> float:
+        """Return for how long to request a watch that would be requested for `wanted_s`."""
+        if now >= self._until:
+            return wanted_s
+        return min(wanted_s, max(_LEAST_S, int(_SHARE * self._idle_s)))

@@ -19,9 +19,9 @@ from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
-from reactive_desched.kube.watch.idle_cuts import IdleCuts
 from reactive_desched.kube.watch.initial_list import Deleted, InitialList, Lister
-from reactive_desched.kube.watch.interruptions import KEPT_FOR_S, Reopening
+from reactive_desched.kube.watch.interruptions import KEPT_FOR_S, IdleCuts, Reopening
+from reactive_desched.kube.watch.late_watches import LIVE, LateWatches, SilenceCheck
 from reactive_desched.kube.watch.resume import (
     TOLERATED_DENIALS,
     ExponentialBackoff,
@@ -35,7 +35,6 @@ from reactive_desched.kube.watch.resume import (
     is_older,
 )
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LIVE, LateWatches, SilenceCheck
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.primitives.wakeup import Epoch

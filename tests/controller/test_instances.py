@@ -1,5 +1,5 @@
 from reactive_desched.api import PluginArgs, PodPlugin
-from reactive_desched.controller.subscriptions import PluginInstance, Subscriptions
+from reactive_desched.controller.instances import PluginInstance, Subscriptions
 from reactive_desched.model.changes import Change, NodeAdded, NodeTaintsChanged, PodBound, PodChange
 from reactive_desched.model.findings import Finding
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
