@@ -40,6 +40,8 @@ LONG = [f"long-{number}={'x' * 2**16}" for number in range(3)]
 """More than the largest part: what follows it is within a part."""
 PROTECTED = "reactive-desched/do-not-evict=true"
 REFUSED_SHARE = 0.4
+AWAY_WITHIN_S = 250
+"""An eviction whose repeated requests failed, too, is settled after 90 s, and may fail again."""
 OTHERS = [guard for guard in GuardName if guard != GuardName.DO_NOT_EVICT]
 AT_ONCE = (
     (
@@ -186,7 +188,7 @@ def test_behind_a_proxy_that_refuses_four_of_ten_requests_and_cuts_connections_p
                 cluster.set_taints("node-1", "gpu")
                 wait_until(
                     lambda: not {*others} & {*cluster.pods_of("node-1")},
-                    within_s=120,
+                    within_s=AWAY_WITHIN_S,
                     what="all other pods leave",
                 )
                 assert kept in cluster.pods_of("node-1")
