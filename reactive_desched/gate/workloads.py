@@ -28,6 +28,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
@@ -131,13 +132,18 @@ class Shortfall(NamedTuple):
 
 
 class _Round:
-    """The pods of one StatefulSet that had a finding within a few seconds, by ordinal."""
+    """The pods of one StatefulSet that had a finding within a few seconds, by ordinal.
 
-    __slots__ = ("began_at", "ordinals")
+    `stay` are those that other gates kept when their turn came, in this round or the one before:
+    no other pod waits for them.
+    """
 
-    def __init__(self, began_at: float) -> None:
+    __slots__ = ("began_at", "ordinals", "stay")
+
+    def __init__(self, began_at: float, stay: set[PodKey]) -> None:
         self.began_at = began_at
         self.ordinals: dict[PodKey, int] = {}
+        self.stay = stay
 
 
 class _Absence(NamedTuple):
@@ -301,9 +307,9 @@ class Workloads(EvictionParticipant):
         """Return for how long a pod of a StatefulSet waits for its turn, and for which ordinal.
 
         The first finding begins a round, in which others are gathered; the highest goes first. A
-        higher one that is not evicted after all holds up the lower ones for one round only, but
-        one that waits for a limit alone, for as long as it waits. While everything is looked at,
-        as after a start, the gathering does not end.
+        higher one that other gates keep holds up the lower ones for one round only, but one that
+        waits for a limit alone, for as long as it waits. While everything is looked at, as after a
+        start, the gathering does not end.
         """
         uid, now = workload.controller_uid, self._clock()
         ordinal, kept = ordinal_of(pod), self._turns_kept(uid, now)
@@ -312,7 +318,8 @@ class Workloads(EvictionParticipant):
             return OrdinalTurn(until - now, max(each.ordinal for each in higher))
         current = self._rounds.get(uid)
         if current is None or (now - current.began_at >= TURN_S and not self.is_resyncing):
-            current = _Round(now)
+            stay = set() if current is None else current.stay & current.ordinals.keys()
+            current = _Round(now, stay)
             self._rounds.pop(uid, None)
             _put(self._rounds, uid, current)
         if self.is_resyncing:
@@ -320,23 +327,32 @@ class Workloads(EvictionParticipant):
         current.ordinals[pod.uid] = ordinal
         if (gathering_s := current.began_at + GATHER_S - now) > 0 and pod.uid not in kept:
             return OrdinalTurn(gathering_s)
-        there = (other for key, other in current.ordinals.items() if self._view.pod(key))
+        leaving = current.ordinals.keys() - current.stay
+        there = (current.ordinals[key] for key in leaving if self._view.pod(key))
         highest = max(there, default=0)
-        wait_s = 0.0 if ordinal >= highest else current.began_at + TURN_S - now
-        return OrdinalTurn(wait_s, highest)
+        if ordinal < highest:
+            return OrdinalTurn(current.began_at + TURN_S - now, highest)
+        current.stay.discard(pod.uid)
+        return OrdinalTurn(0.0, highest)
 
     def blocked(self, decision: Defer | Refuse) -> None:
         """Let a pod of a StatefulSet that waits for a limit alone go before lower ordinals.
 
-        It does until it was evaluated again, also where it need not leave any more by then.
+        It does until it was evaluated again, also where it need not leave any more by then. One
+        that another gate keeps though it is its turn holds up none.
         """
         pod, until = decision.finding.pod, decision.retry_at_s
-        if decision.gate not in _LIMITS or until is None:
-            return
         own = controller_of(pod.owners)
-        if own is not None and own.kind == STATEFUL_SET:
-            kept = _put(self._kept_turns, own.uid, self._kept_turns.get(own.uid, {}))
-            kept[pod.uid] = _KeptTurn(ordinal_of(pod), until + TURN_S)
+        if own is None or own.kind != STATEFUL_SET:
+            return
+        if decision.gate in _LIMITS:
+            if until is not None:
+                kept = _put(self._kept_turns, own.uid, self._kept_turns.get(own.uid, {}))
+                kept[pod.uid] = _KeptTurn(ordinal_of(pod), until + TURN_S)
+        elif decision.gate != GuardName.STATEFUL_SET_ORDER and not decision.turn:
+            current = self._rounds.get(own.uid)
+            if current is not None and pod.uid in current.ordinals:
+                current.stay.add(pod.uid)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """Remember the owner that created no pod for an evicted one, though it wants one."""

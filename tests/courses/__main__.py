@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from tests.courses.playing import Judged, judged
+from tests.courses.playing import Figures, Judged, judged
 
 
 class Played(NamedTuple):
@@ -48,7 +48,7 @@ def main() -> int:
     args = parser.parse_args()
     evictions: Counter[str] = Counter()
     passing: Counter[str] = Counter()
-    waited_s = waits_without_s = 0.0
+    with_us = without = polled = Figures()
     longer = failed = 0
     seeds = range(args.first, args.first + args.seeds)
     with ProcessPoolExecutor(args.jobs) as pool:
@@ -60,15 +60,22 @@ def main() -> int:
             hour = played.judged
             evictions.update(each.plugin for each in hour.evictions)
             passing.update(each.plugin for each in hour.passing)
-            waited_s += hour.waited_s
-            waits_without_s += hour.waits_without_s
+            with_us += hour.with_us
+            without += hour.without
+            polled += hour.polled
             longer += bool(hour.longer)
             for each in (*hour.passing, *hour.longer):
                 say(f"seed {played.seed}: {each}")
+            for found in hour.left:
+                say(f"seed {played.seed}: left: {found.pod} by {found.plugin}: {found.message}")
     say(f"{evictions.total()} evictions: {dict(evictions)}")
     say(f"{passing.total()} for what no sweep finds minutes later: {dict(passing)}")
     say(f"{longer} hours in which pods waited longer")
-    say(f"pods waited {waited_s:.0f} s, without the descheduler {waits_without_s:.0f} s")
+    for who, of in (("reactive-desched", with_us), ("a poller", polled), ("none", without)):
+        say(
+            f"{who}: {of.evictions} evictions, {of.left} pods that a sweep would still evict, "
+            f"{of.waited_s:.0f} pod-seconds without a node"
+        )
     return 1 if failed else 0
 
 

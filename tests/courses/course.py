@@ -157,6 +157,7 @@ class Hour:
     """A simulated cluster in which what was drawn happens; each method is one kind of it."""
 
     def __init__(self, course: Course) -> None:
+        self.seed = course.seed
         self.world = SimulatedCluster(chance=course.seed)
         for name, zone, pool, cpu in course.nodes:
             self.join(name, zone, pool, cpu)

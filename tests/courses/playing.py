@@ -1,8 +1,13 @@
-"""Plays a drawn hour with the descheduler, without it, and up to one of its evictions."""
+"""Plays a drawn hour with the descheduler, without any, with a poller, and up to an eviction."""
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from random import Random
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
@@ -30,6 +35,8 @@ AROUND_S: Final = 90.0
 LONGER_S: Final = 30.0
 """So much longer than without the descheduler pods wait by chance: where they start anew."""
 STEP_S: Final = 5.0
+POLLED_S: Final = 300.0
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  # a cordon asks for no drain
 BOTH: Final = ["DoNotSchedule", "ScheduleAnyway"]
 AFFINITIES: Final = [
     f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
@@ -39,7 +46,12 @@ AFFINITIES: Final = [
 def plugins() -> tuple[Any, ...]:
     """Return what a user enables who wants all that the descheduler can do without measured use."""
     return (
-        made(NodeTaintsPlugin, NodeTaintsArgs, includePreferNoSchedule=True),
+        made(
+            NodeTaintsPlugin,
+            NodeTaintsArgs,
+            includePreferNoSchedule=True,
+            excludedTaints=[UNSCHEDULABLE],
+        ),
         made(NodeAffinityPlugin, NodeAffinityArgs, nodeAffinityType=AFFINITIES),
         made(InterPodAntiAffinityPlugin, InterPodAntiAffinityArgs),
         made(DuplicatesPlugin, DuplicatesArgs),
@@ -51,6 +63,9 @@ def plugins() -> tuple[Any, ...]:
             targetThresholds={"cpu": 60},
         ),
     )
+
+
+C = TypeVar("C", bound=DescheduledCluster)
 
 
 class Eviction(NamedTuple):
@@ -82,19 +97,35 @@ class LongerWait(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What came of an hour: those evictions are `passing` whose reason no sweep finds later."""
+    """What came of an hour: those evictions are `passing` whose reason no sweep finds later.
+
+    `left` counts what a sweep would still evict at its end.
+    """
 
     evictions: tuple[Eviction, ...]
     passing: tuple[Eviction, ...]
     longer: tuple[LongerWait, ...]
-    waited_s: float
-    waits_without_s: float
+    left: tuple[Finding, ...]
+    with_us: "Figures"
+    without: "Figures"
+    polled: "Figures"
+
+
+class Figures(NamedTuple):
+    """Of hours: evictions, pods that a sweep would still evict, pod-seconds without a node."""
+
+    evictions: int = 0
+    left: int = 0
+    waited_s: float = 0.0
+
+    def __add__(self, other: Any) -> "Figures":
+        return Figures(*map(sum, zip(self, other, strict=True)))
 
 
 class Played(DescheduledCluster):
     """Evicts no more once `most` pods were evicted; the next one is `stopped_by`."""
 
-    def __init__(self, hour: Hour, most: float | None) -> None:
+    def __init__(self, hour: Hour, most: float = inf) -> None:
         self.evictions: list[Eviction] = []
         self.stopped_by: Eviction | None = None
         self._most = most
@@ -103,7 +134,7 @@ class Played(DescheduledCluster):
         super().__init__(hour.world, *plugins(), guards=guards, moves=moves, nodeFit=True)
 
     def _work(self) -> None:
-        if self._most is not None and self.stopped_by is None:
+        if self.stopped_by is None:
             super()._work()
 
     def _evict(self, evaluation: Evaluation) -> None:
@@ -119,13 +150,39 @@ class Played(DescheduledCluster):
             finding.plugin,
             finding.message,
         )
-        if len(self.evictions) >= (self._most or 0):
+        if len(self.evictions) >= self._most:
             self.stopped_by = own
             return
         before = len(self.evicted)
         super()._evict(evaluation)
         if len(self.evicted) > before:
             self.evictions.append(own)
+
+
+class Polled(DescheduledCluster):
+    """Sweeps every five minutes and evicts what it finds then, as the SIG descheduler does."""
+
+    def __init__(self, hour: Hour) -> None:
+        self._sweeps_at_s = hour.world.clock.now() + Random(hour.seed).uniform(0, POLLED_S)
+        super().__init__(hour.world, *plugins(), nodeFit=True)
+
+    def _work(self) -> None:
+        if self._now() < self._sweeps_at_s:
+            return
+        self._sweeps_at_s += POLLED_S
+        for found in list(self.swept()):
+            self.world.evict(found.pod.name)
+            self.evicted.append(found.pod.name)
+
+
+class Alone(DescheduledCluster):
+    """Evicts nothing."""
+
+    def __init__(self, hour: Hour) -> None:
+        super().__init__(hour.world, *plugins(), nodeFit=True)
+
+    def _work(self) -> None:
+        pass
 
 
 class Waits:
@@ -142,13 +199,13 @@ class Waits:
                 self.by_app[app] = self.by_app.get(app, 0.0) + seconds
 
 
-class Playing:
-    """An hour under way, with the descheduler up to `most` evictions; None: without it."""
+class Playing(Generic[C]):
+    """An hour under way, with what moves its pods."""
 
-    def __init__(self, course: Course, most: float | None) -> None:
+    def __init__(self, course: Course, made_for: Callable[[Hour], C]) -> None:
         self.hour, self.waits = Hour(course), Waits()
         self.hour.world.advance(60)
-        self.cluster = Played(self.hour, most)
+        self.cluster = made_for(self.hour)
         self.began_s = self._now()
         self._to_come = [(self.began_s + h.at_s, h) for h in course.happenings]
 
@@ -162,14 +219,18 @@ class Playing:
             self.cluster.run(seconds)
             self.waits.look(self.hour, seconds)
 
+    def all(self) -> "Playing[C]":
+        """Play the whole hour."""
+        self.to(HOUR_S)
+        return self
+
+    def figures(self) -> Figures:
+        """Return what came of it by now."""
+        left = len(self.cluster.found_by_sweep())
+        return Figures(len(self.cluster.evicted), left, sum(self.waits.by_app.values()))
+
     def _now(self) -> float:
         return self.hour.world.clock.now()
-
-
-def _play(course: Course, most: float | None) -> Playing:
-    playing = Playing(course, most)
-    playing.to(HOUR_S)
-    return playing
 
 
 def is_passing(course: Course, n: int, at_s: float) -> bool:
@@ -177,7 +238,7 @@ def is_passing(course: Course, n: int, at_s: float) -> bool:
 
     The hour is played up to that eviction, and from there without any.
     """
-    playing = Playing(course, n)
+    playing = Playing(course, partial(Played, most=n))
     playing.to(at_s + STEP_S)
     stopped_by = playing.cluster.stopped_by
     assert stopped_by is not None
@@ -203,7 +264,8 @@ def _is_found(cluster: Played, eviction: Eviction) -> bool:
 def judged(seed: int, *, asks: bool) -> Judged:
     """Play an hour with and without the descheduler, and say what was passing."""
     course = drawn_course(seed)
-    played, alone = _play(course, float("inf")), _play(course, None)
+    played, alone = Playing(course, Played).all(), Playing(course, Alone).all()
+    polled = Playing(course, Polled).all()
     cluster, waits, without = played.cluster, played.waits, alone.waits
     both = ((app, s, without.by_app.get(app, 0.0)) for app, s in waits.by_app.items())
     longer = tuple(LongerWait(*each) for each in both if each[1] > each[2] + LONGER_S)
@@ -216,6 +278,8 @@ def judged(seed: int, *, asks: bool) -> Judged:
         tuple(cluster.evictions),
         tuple(passing),
         longer,
-        sum(waits.by_app.values()),
-        sum(without.by_app.values()),
+        tuple(cluster.swept()),
+        played.figures(),
+        alone.figures(),
+        polled.figures(),
     )
