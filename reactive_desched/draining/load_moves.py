@@ -337,6 +337,7 @@ class LoadMoves:
             targets=places or self._target_names,
             relieves_node=True,
             is_trial=is_trial,
+            by_score=not is_trial,
             details={"nodePool": self._pool.name, "level": level.value},
         )
 

@@ -378,6 +378,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 node_limit=self.node_limit,
                 relieves_node=True,
                 is_trial=is_trial,
+                by_score=not (room.pool.rule.packs or is_trial),
                 details=details,
                 counts_from_s=now_s + wait_s if wait_s else 0.0,
             )

@@ -152,16 +152,20 @@ class SchedulerNodeFit(EvictionParticipant):
         self._sync_nodes()
         return self._filters.diagnose(pod, self._other_nodes(pod, self._nodes.named(nodes)))
 
-    def scored_elsewhere(self, pod: Pod, targets: Targets) -> str:
+    def scored_elsewhere(
+        self, pod: Pod, targets: Targets, without: Collection[str] = frozenset()
+    ) -> str:
         """Name the node that the pod's scheduler would choose by its scores, if that is no target.
 
-        Empty where it would choose a target, where none fits, where the scores are not known, and
-        while changed nodes are still being followed.
+        It would choose it for the replacement, once the pod has left its node; `without` names
+        nodes that are taken not to be there. Empty where it would choose a target, where none fits,
+        where the scores are not known, and while changed nodes are still being followed.
         """
         if not self._scores_are_known(pod) or not self.sync():
             return ""
+        left_out = self._nodes.named(without) if without else 0
         with self._new_labels_in_steps():
-            fitting = self._filters.fitting(pod, self._nodes.ready)
+            fitting = self._filters.fitting(pod, self._nodes.ready & ~left_out)
         if not (among := self._slots_of(targets, fitting)):
             return ""
         scores = self._node_scores(pod)

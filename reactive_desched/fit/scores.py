@@ -21,6 +21,7 @@ from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     Node,
     Pod,
+    PodKey,
     TopologySpreadConstraint,
 )
 from reactive_desched.model.resources import CPU, MEMORY, is_scalar
@@ -113,6 +114,14 @@ class _ResourceScores:
         """Return points with the slots that have them, most points first."""
         return sorted(self._slots.items(), reverse=True)
 
+    def by_points_if(self, slot: int, use: _NodeUse) -> list[tuple[int, int]]:
+        """Return the same as if one slot had another use."""
+        found, bit = dict(self._slots), 1 << slot
+        found[self._points[slot]] &= ~bit
+        points = self._score(use)
+        found[points] = found.get(points, 0) | bit
+        return sorted(found.items(), reverse=True)
+
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
         points = shape.resources_fit * shape.allocation.points(self._scored(use))
@@ -140,8 +149,9 @@ class _ResourceScores:
 class NodeScores:
     """The scores of the kube-scheduler's plugins.
 
-    They are those of the profile of each pod's scheduler, and the `assumed` ones where its profile
-    says nothing that is known. Call `update_nodes` first.
+    A pod that runs is scored as its replacement will be: once it has left its node. They are those
+    of the profile of each pod's scheduler, and the `assumed` ones where its profile says nothing
+    that is known. Call `update_nodes` first.
     """
 
     def __init__(
@@ -203,7 +213,7 @@ class NodeScores:
         rules, totals = self._rules(pod), {0: feasible}
         for weight, parts in self._scores(pod, feasible, rules):
             totals = _summed(totals, {weight * points: slots for points, slots in parts.items()})
-        by_points = self._resource_scores(pod, rules).by_points()
+        by_points = self._resource_points(pod, rules)
         highest, found = -1, 0
         for total in sorted(totals, reverse=True):
             for points, slots in by_points:
@@ -276,7 +286,7 @@ class NodeScores:
         return _normalized(sums, node_scores.between_extremes(sums))
 
     def _pull(self, pod: Pod, rules: node_scores.ScoreRules) -> Mapping[str, Mapping[str, int]]:
-        """Sum what draws the pod to each domain: its own terms, and those of pods there."""
+        """Sum what draws the pod to each domain: its own terms, and those of other pods there."""
         own = tuple(preferred_terms(pod))
         if rules.ignore_others_affinity and not own:
             return {}
@@ -287,7 +297,7 @@ class NodeScores:
             sums = found.setdefault(term.topology_key, Counter())
             matching = affinity.matching_term(term, pod)
             for value in matching.values():
-                sums[value] += weight * matching.count(value)
+                sums[value] += weight * matching.count_others(value, pod.uid)
         return found
 
     def _topology_spread(
@@ -370,6 +380,13 @@ class NodeScores:
         found.cursor = self._changes.end
         return found
 
+    def _resource_points(self, pod: Pod, rules: node_scores.ScoreRules) -> list[tuple[int, int]]:
+        scores = self._resource_scores(pod, rules)
+        slot = self._nodes.slot_of(pod.node) if pod.node else None
+        if slot is None or pod.uid in self._nodes.vacated:
+            return scores.by_points()
+        return scores.by_points_if(slot, self._use_of(slot, without=pod.uid))
+
     def _keep(self, shape: _Shape, scores: _ResourceScores) -> None:
         self._by_shape[shape] = scores
         if len(self._by_shape) > MAX_SHAPES:
@@ -377,20 +394,26 @@ class NodeScores:
 
     # --- following the nodes ---
 
-    def _use_of(self, slot: int) -> _NodeUse:
+    def _use_of(self, slot: int, without: PodKey | None = None) -> _NodeUse:
+        """Return what is requested of a node, by other pods than the one that is left out."""
         node, info = self._nodes.node(slot), self._nodes.node_info(slot)
         if node is None or info is None:
             return _NodeUse()
         has, free = node.allocatable, self._nodes.free
+        left_out = None if without is None else info.active.get(without)
+        freed = {} if left_out is None else left_out.held
         taken = {
-            resource: has.get(resource, 0) - free.free_in(resource, slot)
-            if resource in (CPU, MEMORY)
-            else info.held.get(resource, 0)
+            resource: (
+                has.get(resource, 0) - free.free_in(resource, slot)
+                if resource in (CPU, MEMORY)
+                else info.held.get(resource, 0)
+            )
+            - freed.get(resource, 0)
             for resource in self._resources
         }
         scored = Counter(taken)
         for pod in info.active.values():
-            if pod.spec.scored_requests is not None:
+            if pod.spec.scored_requests is not None and pod is not left_out:
                 for resource, amount in pod.spec.scored_requests.items():
                     scored[resource] += amount - pod.spec.requests.get(resource, 0)
         return _NodeUse(

@@ -5,7 +5,7 @@ holds the pod and what may end that: the changes that wake the finding, or the t
 write its function and its line in `GUARDS`, and its name in `policy/settings/guards.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
@@ -150,8 +150,9 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
 SCORED_ELSEWHERE: Final = GateReason(
     GuardName.SCORED_ELSEWHERE,
     "ScoredElsewhere",
-    "The pod would be better off on other nodes, by its preferences or for an even spread, and one "
-    "of them has room; the kube-scheduler's default scores favour a node that is none of them. "
+    "The pod would be better off on other nodes, by its preferences, for an even spread or as its "
+    "node is used too much, and one of them has room; once it has left, the kube-scheduler's "
+    "default scores favour a node that is none of them, such as its own. "
     "Where your scheduler weighs otherwise, write `scheduler.config`, or name the guard in "
     "`guards.disabled`.",
     "guards.disabled",
@@ -192,24 +193,39 @@ def _is_wish(finding: Finding, inputs: GuardInputs) -> bool:
 
 
 def _new_place(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods that fit on no node but such as opened a moment ago, which may close again.
+    """Hold pods that only nodes take that opened a moment ago, and which may close again.
 
-    A pod that is evicted meanwhile, and runs where it is, would run nowhere then. A set of moves
-    chooses its places itself.
+    A pod that is evicted meanwhile, and runs where it is, would run nowhere then, or, where the
+    scores alone bring it to a better node, come back. A set of moves chooses its places itself.
     """
     if inputs.node_fit is None or finding.move_set is not None or is_clean_up(finding.pod):
         return None
     times = inputs.settings.standing_times
     lasts_s = times.node_use_s if _is_wish(finding, inputs) else times.open_nodes_s
-    opened = inputs.view.opened_lately(finding.pod, lasts_s)
-    if not opened or not inputs.node_fit.fits_only_on(finding.pod, opened, finding.targets):
+    if not (opened := inputs.view.opened_lately(finding.pod, lasts_s)):
+        return None
+    if inputs.node_fit.fits_only_on(finding.pod, opened, finding.targets):
+        which = "the only nodes that fit the pod"
+    elif _is_chosen_only_on(finding, inputs.node_fit, opened):
+        which = "the better nodes that the kube-scheduler would choose"
+    else:
         return None
     return Hold(
         CHANGED_TOO_RECENTLY,
-        "the only nodes that fit the pod opened to it a moment ago, and may close again",
+        f"{which} opened to it a moment ago, and may close again",
         (WakeOnAnyNode(),),
         lasts_s - max(opened.values()),
         ends="; if they do not, the pod may leave",
+    )
+
+
+def _is_chosen_only_on(finding: Finding, fit: SchedulerNodeFit, opened: Collection[str]) -> bool:
+    """Say whether the scores lead to a better node only since some nodes opened."""
+    if not finding.by_score or finding.targets is None:
+        return False
+    pod, targets = finding.pod, finding.targets
+    return not fit.scored_elsewhere(pod, targets) and bool(
+        fit.scored_elsewhere(pod, targets, without=opened)
     )
 
 
@@ -549,14 +565,16 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
 def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods that are better off on other nodes while the scheduler would choose none of them.
 
-    Nothing but its scores brings the replacement there: by preferences, and for an even spread of
-    replicas, or by a soft constraint.
+    Nothing but its scores brings the replacement there: by preferences, for an even spread of
+    replicas, by a constraint that is soft for the pod, and from a node that is used too much.
     """
     if not finding.by_score or finding.targets is None or inputs.node_fit is None:
         return None
     if not (node := inputs.node_fit.scored_elsewhere(finding.pod, finding.targets)):
         return None
     message = f"by its default scores the kube-scheduler would choose {node}, and no better node"
+    if node == finding.pod.node:
+        message = f"by its default scores the kube-scheduler would bring the pod back to {node}"
     return Hold(SCORED_ELSEWHERE, message, (WakeOnAnyNode(),), SCORE_AGAIN_AFTER_S)
 
 

@@ -465,6 +465,7 @@ def new_eviction(
     origin = MoveOrigin(
         *(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner_of(pod, chain), now_s),
         place_rank=finding.place_rank,
+        is_trial=finding.is_trial,
     )
     eviction = Eviction(
         origin,

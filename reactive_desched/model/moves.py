@@ -166,7 +166,8 @@ class MoveEnd(Struct, frozen=True, gc=False):
 class MoveOrigin(Struct, frozen=True, gc=False):
     """The evicted pod of a move; `began_s` is when that was decided, in seconds since the epoch.
 
-    `place_rank` is that of its finding; None where there is none, or an earlier process made it.
+    `place_rank` and `is_trial` are those of its finding; None and False where there is none, or an
+    earlier process made it.
     """
 
     pod_uid: PodKey
@@ -177,6 +178,7 @@ class MoveOrigin(Struct, frozen=True, gc=False):
     owner: MoveOwner
     began_s: float
     place_rank: int | None = None
+    is_trial: bool = False
 
     def is_named(self, pod: str) -> bool:
         """Say whether this is the uid of the pod, or its NAMESPACE/NAME."""

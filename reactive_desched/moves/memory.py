@@ -136,17 +136,12 @@ class _Streak:
 
 
 class _Landing:
-    """A replacement: where it came from, when it landed, and what it was moved for.
+    """A replacement: the pod that it replaced, when it landed, and what came of the move."""
 
-    `rank_before` is the rank of the place that it came from.
-    """
-
-    __slots__ = ("at", "ended_at", "is_futile", "left", "plugin", "rank_before", "streak_before")
+    __slots__ = ("at", "ended_at", "is_futile", "origin", "streak_before")
 
     def __init__(self, origin: MoveOrigin, at: float) -> None:
-        self.left = origin.node
-        self.plugin = origin.plugin
-        self.rank_before = origin.place_rank
+        self.origin = origin
         self.at = at
         self.ended_at: float | None = None
         self.is_futile = False
@@ -389,7 +384,7 @@ class MoveMemory(EvictionParticipant):
         the plugin ranks it above the one that the pod came from.
         """
         landing, pod = self._landings.get(finding.pod.uid), finding.pod
-        if landing is None or landing.plugin != finding.plugin:
+        if landing is None or landing.origin.plugin != finding.plugin:
             return False
         if landing.ended_at is not None and now > landing.ended_at + LATE_FINDING_S:
             return False
@@ -411,7 +406,7 @@ class MoveMemory(EvictionParticipant):
             if not landing.is_futile:
                 self._add_futile(memory, landing, now)
         elif end.helped:
-            self._nodes.add_help(origin.node, origin.plugin)
+            self._nodes.add_help(origin)
             if (streak := memory.streaks.pop(origin.plugin, None)) is not None:
                 landing.streak_before = streak.count
 
@@ -501,10 +496,10 @@ class MoveMemory(EvictionParticipant):
 
     def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
         landing.is_futile = True
-        self._nodes.add_futile(landing.left, landing.plugin, memory.owner.key, now)
-        streak = memory.streaks.get(landing.plugin)
+        self._nodes.add_futile(landing.origin, memory.owner.key, now)
+        streak = memory.streaks.get(landing.origin.plugin)
         if streak is None or now >= streak.last_at + MEMORY_S:
-            memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)
+            memory.streaks[landing.origin.plugin] = _Streak(landing.streak_before + 1, now)
         else:
             streak.count += 1
             streak.last_at, streak.had_room = now, None
@@ -525,5 +520,5 @@ def _key_of(owner: MoveOwner, template_hash: str) -> _OwnerKey:
 
 def _ranks_higher(finding: Finding, landing: _Landing) -> bool:
     """Say whether a replacement has a better place than the pod that it replaced."""
-    rank, before = finding.place_rank, landing.rank_before
+    rank, before = finding.place_rank, landing.origin.place_rank
     return rank is not None and before is not None and rank > before

@@ -21,7 +21,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.moves import MovedPods
+from reactive_desched.model.moves import MovedPods, MoveOrigin
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 from reactive_desched.policy.settings.moves import MoveSettings
@@ -62,8 +62,9 @@ EXPECTED_BACK: Final = GateReason(
     MEMORY_GATE,
     "ExpectedBack",
     "The pod's replacement would most likely come back, by how the kube-scheduler places pods by "
-    "default, and so did the last one from the node: another is tried after twelve times "
-    "`moves.futileBackoff`, twice as long each time.",
+    "default, and so did the last one of such a pod that the plugin tried to move, from this node "
+    "or another: the next is tried after twelve times `moves.futileBackoff`, twice as long each "
+    "time.",
     "moves.futileBackoff",
 )
 TRIAL_RESTS: Final = 12
@@ -119,6 +120,7 @@ class NodeMemory:
         self._changed_at: OrderedDict[str, float] = OrderedDict()
         self._arrivals: OrderedDict[NodeAndPlugin, float] = OrderedDict()
         self._streaks: OrderedDict[NodeAndPlugin, _Streak] = OrderedDict()
+        self._trials: dict[str, tuple[int, float]] = {}  # by plugin: futile in a row, the last at
         self._relieving: set[str] = set()  # plugins that evict to relieve nodes: there are few
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
@@ -126,6 +128,7 @@ class NodeMemory:
         self._settings = settings
         if policy_changed:
             self._streaks.clear()
+            self._trials.clear()
 
     # --- the rules ---
 
@@ -135,7 +138,11 @@ class NodeMemory:
             self._relieving.add(finding.plugin)
         if finding.targets is None:
             return None
-        return self._check_arrival(finding, now) or self._check_streak(finding, owner_key, now)
+        return (
+            self._check_arrival(finding, now)
+            or self._check_trial(finding, now)
+            or self._check_streak(finding, owner_key, now)
+        )
 
     def _check_arrival(self, finding: Finding, now: float) -> Defer | None:
         """Block a node for a plugin that chooses targets until pods that came have settled."""
@@ -151,20 +158,39 @@ class NodeMemory:
         end = WaitEnd("; that ends", until)
         return NODE_COOLING_DOWN.defer(finding, message, until, scope_exhausted="node", end=end)
 
+    def _check_trial(self, finding: Finding, now: float) -> Refuse | None:
+        """Try a pod whose replacement is expected back now and then, and to learn, only one.
+
+        What came back from one node says that the expectation is right, and so for all nodes. A
+        trial that helped says that it is not.
+        """
+        if not finding.is_trial:
+            return None
+        ends, streak = [], self._streak(finding, now)
+        if streak is not None:
+            doublings = 0 if self._last_change_at > streak.last_at else streak.count - 1
+            ends.append(self._rested_at(streak.last_at, doublings, TRIAL_RESTS))
+        if (tried := self._trials.get(finding.plugin)) is not None:
+            ends.append(self._rested_at(tried[1], tried[0] - 1, TRIAL_RESTS))
+        if now >= (until := max(ends, default=now)):
+            return None
+        message = (
+            f"the replacement would most likely come back to {finding.pod.node}: so it was with "
+            f"the last such pod that {finding.plugin} tried to move"
+        )
+        wakes, end = (WakeOnAnyNode(),), WaitEnd("; another pod is tried", until)
+        refusal = EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
+        return refusal.ending(end)
+
     def _check_streak(self, finding: Finding, owner_key: str, now: float) -> Refuse | None:
         """Leave a node alone that moves of several workloads in a row did not relieve.
 
         When it has rested, a workload whose pods came back rests as long again, so that another one
-        is tried before it. Of pods whose replacements are expected back, one is tried now and then.
+        is tried before it.
         """
         node, streak = finding.pod.node, self._streak(finding, now)
         if streak is None:
             return None
-        if finding.is_trial and now < (until := self._next_trial_at(streak)):
-            message = f"the replacement would most likely come back to {node}, as the last one did"
-            wakes, end = (WakeOnAnyNode(),), WaitEnd("; another pod is tried", until)
-            refusal = EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
-            return refusal.ending(end)
         until, scope = self._rest_ends(streak), "node"
         if now >= until:
             others_first = streak.rests and self._last_change_at <= streak.last_at
@@ -190,15 +216,14 @@ class NodeMemory:
         On a node that came, replacements may land that found no other place before. While the
         moves of fewer workloads were futile than `futile_after`, only those workloads rest.
         """
-        return self._rested_at(streak, streak.rests, 1) if streak.rests else streak.last_at
+        if not streak.rests:
+            return streak.last_at
+        doublings = 0 if self._last_change_at > streak.last_at else streak.rests - 1
+        return self._rested_at(streak.last_at, doublings, 1)
 
-    def _next_trial_at(self, streak: _Streak) -> float:
-        return self._rested_at(streak, streak.count, TRIAL_RESTS)
-
-    def _rested_at(self, streak: _Streak, rests: int, times: int) -> float:
-        doublings = 0 if self._last_change_at > streak.last_at else min(30, rests - 1)
-        rest_s = times * self._settings.futile_backoff_s * 2.0**doublings
-        return streak.last_at + min(MAX_REST_S, rest_s)
+    def _rested_at(self, last_at: float, doublings: int, times: int) -> float:
+        rest_s = times * self._settings.futile_backoff_s * 2.0 ** min(30, doublings)
+        return last_at + min(MAX_REST_S, rest_s)
 
     def _streak(self, finding: Finding, now: float) -> _Streak | None:
         if not finding.relieves_node:
@@ -237,8 +262,12 @@ class NodeMemory:
         """Remember that a plugin moved a pod to a node."""
         _put(self._arrivals, (node, plugin), now)
 
-    def add_futile(self, node: str, plugin: str, owner_key: str, now: float) -> None:
+    def add_futile(self, origin: MoveOrigin, owner_key: str, now: float) -> None:
         """Remember a move of an owner's pod from a node that did not help."""
+        node, plugin = origin.node, origin.plugin
+        if origin.is_trial:
+            count, _ = self._trials.get(plugin, (0, now))
+            self._trials[plugin] = count + 1, now
         streak = self._streaks.get((node, plugin))
         if streak is None or now >= streak.last_at + MEMORY_S:
             streak = _Streak(0, now)
@@ -248,14 +277,17 @@ class NodeMemory:
         rests = streak.rests + (len(owners) >= self._settings.futile_after)
         _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now, owners, rests))
 
-    def add_help(self, node: str, plugin: str) -> None:
+    def add_help(self, origin: MoveOrigin) -> None:
         """Remember a move from a node that helped: it ends a row of futile ones."""
-        self._streaks.pop((node, plugin), None)
+        if origin.is_trial:
+            self._trials.pop(origin.plugin, None)
+        self._streaks.pop((origin.node, origin.plugin), None)
 
     def clear(self) -> None:
         """Forget where moves led, and which did not help."""
         self._arrivals.clear()
         self._streaks.clear()
+        self._trials.clear()
 
 
 def _put(remembered: OrderedDict[_KeyT, _ValueT], key: _KeyT, value: _ValueT) -> None:

@@ -259,7 +259,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             targets = spread.destinations.smaller_than(size_limit(sizes[source]))
             taken = yield from spread.domains[source].take(count, targets.fits)
             moves += (
-                self._move(p, spread, spread.domains[source], targets, fits=targets.fits(p))
+                self._move(p, spread, spread.domains[source], targets, view, fits=targets.fits(p))
                 for p in taken
             )
         return moves
@@ -292,7 +292,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         pick = next(picks, None)
         while pick is not None and count > 0:
             targets, fits = yield from choice.targets_for(pick)
-            move = self._move(pick.pod, spread, domains[pick.domain], targets, fits=fits)
+            move = self._move(pick.pod, spread, domains[pick.domain], targets, view, fits=fits)
             if fits:
                 count -= 1
                 yield move
@@ -371,7 +371,14 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return companion
 
     def _move(
-        self, pod: Pod, spread: Spread, source: Domain, targets: Targets, *, fits: bool
+        self,
+        pod: Pod,
+        spread: Spread,
+        source: Domain,
+        targets: Targets,
+        view: View,
+        *,
+        fits: bool,
     ) -> "_Move":
         group, smallest = spread.group, spread.domains[0]
         key, needs_fit = group.topology_key, self.args.topology_balance_node_fit
@@ -386,6 +393,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             "smallestDomainPods": smallest.size,
             "maxSkewPods": group.max_skew,
         }
+        own = view.index(SpreadGroups).declared_by(pod)
+        by_score = (UnsatisfiableConstraintAction.DO_NOT_SCHEDULE, group) not in own
         finding = Finding(
             pod,
             self.name,
@@ -393,7 +402,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             needs_fit=needs_fit,
             targets=targets.names if needs_fit else None,
             details=details,
-            by_score=UnsatisfiableConstraintAction.DO_NOT_SCHEDULE not in group.declared,
+            by_score=by_score,
         )
         return _Move(finding, fits or not needs_fit)
 

@@ -2,7 +2,8 @@
 
 For each eviction the hour is played again up to it, and on without evictions: what no sweep
 finds minutes later was a state that passes, or a plan under way that would not begin anew. Named
-are also workloads that wait longer for a node than without the descheduler.
+are also workloads that wait longer for a node than without the descheduler, and what a sweep would
+still evict at the end of an hour. A poller plays the same hours beside it.
 """
 
 import argparse
@@ -48,6 +49,7 @@ def main() -> int:
     args = parser.parse_args()
     evictions: Counter[str] = Counter()
     passing: Counter[str] = Counter()
+    futile: Counter[str] = Counter()
     with_us = without = polled = Figures()
     longer = failed = 0
     seeds = range(args.first, args.first + args.seeds)
@@ -60,6 +62,7 @@ def main() -> int:
             hour = played.judged
             evictions.update(each.plugin for each in hour.evictions)
             passing.update(each.plugin for each in hour.passing)
+            futile.update(each.plugin for each in hour.futile)
             with_us += hour.with_us
             without += hour.without
             polled += hour.polled
@@ -70,6 +73,7 @@ def main() -> int:
                 say(f"seed {played.seed}: left: {found.pod} by {found.plugin}: {found.message}")
     say(f"{evictions.total()} evictions: {dict(evictions)}")
     say(f"{passing.total()} for what no sweep finds minutes later: {dict(passing)}")
+    say(f"{futile.total()} moves whose replacement was found again: {dict(futile)}")
     say(f"{longer} hours in which pods waited longer")
     for who, of in (("reactive-desched", with_us), ("a poller", polled), ("none", without)):
         say(

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.moves import MoveOrigin
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
@@ -99,12 +100,14 @@ class LongerWait(NamedTuple):
 class Judged(NamedTuple):
     """What came of an hour: those evictions are `passing` whose reason no sweep finds later.
 
-    `left` counts what a sweep would still evict at its end.
+    `futile` are moves whose replacement has the same finding again, `left` is what a sweep would
+    still evict at its end.
     """
 
     evictions: tuple[Eviction, ...]
     passing: tuple[Eviction, ...]
     longer: tuple[LongerWait, ...]
+    futile: tuple[MoveOrigin, ...]
     left: tuple[Finding, ...]
     with_us: "Figures"
     without: "Figures"
@@ -278,6 +281,7 @@ def judged(seed: int, *, asks: bool) -> Judged:
         tuple(cluster.evictions),
         tuple(passing),
         longer,
+        tuple(each.origin for each in cluster.ended if each.end.is_futile),
         tuple(cluster.swept()),
         played.figures(),
         alone.figures(),

@@ -100,3 +100,20 @@ def test_a_preview_places_a_pod_where_the_simulator_would(
     chosen = AssumedScheduler(ClusterView(state, lambda: 0)).choose_node(pod)
 
     assert chosen == simulated(objects).preview(waits)
+
+
+@given(clusters(), small.pod("mover", alive=True))
+def test_a_pod_that_runs_is_expected_where_the_simulator_would_place_its_replacement(
+    objects: dict[str, list[Obj]], mover: Obj
+) -> None:
+    state = read(objects | {"pods": [*objects["pods"], mover]})
+    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
+    pod = state.get("pods", mover["metadata"]["uid"])
+    assert isinstance(pod, Pod)
+
+    chosen = simulated(objects).preview(unplaced(mover))
+
+    if chosen:
+        others = frozenset(each["metadata"]["name"] for each in objects["nodes"]) - {chosen}
+        assert fit.scored_elsewhere(pod, frozenset({chosen})) == ""
+        assert fit.scored_elsewhere(pod, others) in ("", chosen)

@@ -285,17 +285,16 @@ def test_a_replacement_on_an_overloaded_node_does_not_count_as_a_move_that_helpe
     assert not any(ended.end.helped for ended in cluster.ended)
 
 
-def test_from_a_node_that_no_move_relieves_one_pod_leaves_at_a_time_and_ever_later() -> None:
-    """The plugin expects them back, and tries one now and then all the same."""
+def test_from_nodes_that_no_move_relieves_one_pod_leaves_at_a_time_and_ever_later() -> None:
+    """The plugin expects them back, and tries one of them now and then all the same."""
     cluster = two_hot_nodes(MoveSettings(), interval_s=60).run(8 * HOUR_S)
 
-    for hot in HOT:
-        times = [at_s for at_s, node in departures(cluster) if node == hot]
-        rests = [after - before for before, after in pairwise(times) if after > before]
-        assert len(rests) >= 2, rests
-        assert rests[0] >= HOUR_S
-        for rest, next_rest in pairwise(rests):
-            assert next_rest > 1.9 * rest, rests
+    times = [at_s for at_s, _ in departures(cluster)]
+    rests = [after - before for before, after in pairwise(times)]
+    assert len(rests) >= 2, rests
+    assert rests[0] >= HOUR_S
+    for rest, next_rest in pairwise(rests):
+        assert next_rest > 1.9 * rest, rests
     assert max(Counter(map(app_of, cluster.evicted)).values()) <= 4
 
 

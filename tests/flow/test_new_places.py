@@ -205,3 +205,23 @@ def test_nodes_that_opened_before_the_start_are_places_at_once(before: Any, open
     world.advance(2)
 
     assert len(run(world, taints(), otherTaints="0s").run(5).evicted) == 2
+
+
+@pytest.mark.parametrize("stands_s", [2, BALANCE_S - 5, BALANCE_S + 30])
+def test_a_node_that_the_scores_prefer_takes_replicas_once_it_has_been_open_for_a_minute(
+    stands_s: float,
+) -> None:
+    """They fit on another node as well, but the scheduler would put them back."""
+    world = SimulatedCluster().nodes("n1", cpu="4")
+    world.deployment("web", 2, cpu="250m")
+    world.advance(60).nodes("slow", taints=({"key": "slow", "effect": "PreferNoSchedule"},))
+    cluster = DescheduledCluster(
+        world.advance(600), duplicates(), guards=GuardSettings(), nodeFit=True
+    ).run(120)
+    assert cluster.evicted == []
+
+    world.nodes("n2", cpu="4")
+    cluster.run(stands_s)
+    world.delete("nodes", "n2")
+
+    assert len(cluster.run(600).evicted) == (1 if stands_s > BALANCE_S else 0)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.model.moves import MoveOrigin, MoveOwner
 from reactive_desched.moves import node_memory
 from reactive_desched.moves.listing import list_futile
 from reactive_desched.moves.node_memory import NodeMemory
@@ -21,8 +22,14 @@ from tests.support.sim_world import SimulatedCluster
 
 RELIEVING = Finding(pod("x", on="n1"), "P", "too full", relieves_node=True)
 APPS = ("a", "b", "c", "d")
+TARGETS = frozenset({"n2"})
 FIVE_MINUTES_S = 300
 ONE_AT_A_TIME = {"maxMoving": {"node": 1}, "cooldown": "0s", "nodeCooldown": "0s"}
+
+
+def moved_from(node: str, plugin: str = "P", *, is_trial: bool = False) -> MoveOrigin:
+    owner = MoveOwner("default", "Deployment", "a", "a")
+    return MoveOrigin("x", "x", node, "", plugin, owner, 0.0, is_trial=is_trial)
 
 
 def cluster_of(
@@ -121,17 +128,17 @@ def test_after_a_node_came_the_first_rest_is_enough() -> None:
 def test_after_a_move_that_helped_the_node_begins_anew() -> None:
     memory = NodeMemory(MoveSettings(futile_after=2))
     memory.check(RELIEVING, "a", 0)
-    memory.add_futile("n1", "P", "a", 0)
+    memory.add_futile(moved_from("n1"), "a", 0)
     assert not list(memory.resting(100))
-    memory.add_futile("n1", "P", "b", 200)
-    memory.add_futile("n1", "P", "a", 600)
+    memory.add_futile(moved_from("n1"), "b", 200)
+    memory.add_futile(moved_from("n1"), "a", 600)
     assert [(each.futile_moves, each.until) for each in memory.resting(700)] == [(3, 1200)]
 
-    memory.add_help("n1", "P")
+    memory.add_help(moved_from("n1"))
     assert not list(memory.resting(700))
 
-    memory.add_futile("n1", "P", "a", 800)
-    memory.add_futile("n1", "P", "b", 900)
+    memory.add_futile(moved_from("n1"), "a", 800)
+    memory.add_futile(moved_from("n1"), "b", 900)
     assert [(each.futile_moves, each.until) for each in memory.resting(1000)] == [(2, 1200)]
 
 
@@ -142,7 +149,7 @@ def test_beyond_the_bound_the_node_that_rested_first_is_forgotten(
     memory = NodeMemory(MoveSettings(futile_after=1))
     memory.check(RELIEVING, "a", 0)
     for number in range(4):
-        memory.add_futile(f"n{number}", "P", "a", number)
+        memory.add_futile(moved_from(f"n{number}"), "a", number)
 
     assert [each.node for each in memory.resting(5)] == ["n2", "n3"]
 
@@ -151,7 +158,7 @@ def test_a_node_is_listed_for_plugins_that_relieve_nodes_alone() -> None:
     memory = NodeMemory(MoveSettings(futile_after=1))
     for finding in (RELIEVING, replace(RELIEVING, plugin="Taints", relieves_node=False)):
         memory.check(finding, "a", 0)
-        memory.add_futile("n1", finding.plugin, "a", 0)
+        memory.add_futile(moved_from("n1", finding.plugin), "a", 0)
 
     assert [each.plugin for each in memory.resting(5)] == ["P"]
 
@@ -195,3 +202,36 @@ def test_after_a_restart_a_node_rests_as_long_as_before(minutes: int) -> None:
     cluster.run(10)
 
     assert bool(cluster.evicted) is (minutes > 10)
+
+
+HOUR_S = 3600
+
+
+def test_a_trial_that_came_back_lets_those_of_other_nodes_wait_until_one_helps() -> None:
+    memory = NodeMemory(MoveSettings())
+    trials = [replace(RELIEVING, pod=pod(n, on=n), targets=TARGETS, is_trial=True) for n in "ab"]
+    here, there = trials
+
+    assert memory.check(here, "x", 0) is None
+    memory.add_futile(moved_from("a", is_trial=True), "x", 0)
+    for each in trials:
+        assert getattr(memory.check(each, "y", HOUR_S - 1), "reason", "") == "ExpectedBack"
+        assert memory.check(each, "y", HOUR_S) is None
+    memory.add_futile(moved_from("b", is_trial=True), "x", HOUR_S)
+    memory.changed("c", HOUR_S + 1)
+    assert memory.check(there, "y", 3 * HOUR_S - 1) is not None, "the second wait is twice as long"
+    assert memory.check(there, "y", 3 * HOUR_S) is None
+    memory.add_help(moved_from("b", is_trial=True))
+    assert memory.check(replace(there, pod=pod("c", on="c")), "y", HOUR_S + 1) is None
+
+
+def test_a_move_that_was_no_trial_says_nothing_of_trials_from_other_nodes() -> None:
+    memory = NodeMemory(MoveSettings())
+    trial = replace(RELIEVING, pod=pod("b", on="b"), targets=TARGETS, is_trial=True)
+
+    memory.add_futile(moved_from("a"), "x", 0)
+    assert memory.check(trial, "y", 1) is None
+    memory.add_futile(moved_from("a", is_trial=True), "x", 1)
+    memory.add_help(moved_from("a"))
+    assert memory.check(trial, "y", 2) is not None
+    assert memory.check(replace(trial, plugin="Q"), "y", 2) is None

@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
@@ -83,3 +87,49 @@ def test_the_scheduler_obeys_a_hard_constraint_whatever_its_scores() -> None:
     descheduler = crowded(spread(HARD), constraint(HARD)).run(60)
     assert len(descheduler.evicted) == 1
     assert Counter(descheduler.world.nodes_of_pods("web").values()) == {"n1": 2, "slow": 1}
+
+
+def test_pods_stay_for_which_a_hard_constraint_of_others_is_none_of_their_own() -> None:
+    world = SimulatedCluster().nodes("n1")
+    front = {"labels": {"role": "front"}}
+    world.deployment("web", 3, cpu="200m", **front)
+    [own] = constraint(HARD)["topologySpreadConstraints"]
+    own = {**own, "labelSelector": {"matchLabels": {"role": "front"}}}
+    world.deployment("db", 1, cpu="200m", topologySpreadConstraints=[own])
+    world.advance(600).nodes("slow", taints=SLOW)
+    guards = GuardSettings(disabled=OTHERS)
+    cluster = DescheduledCluster(world, spread(HARD), guards=guards, nodeFit=True)
+
+    assert cluster.run(600).evicted == []
+
+
+NEAR_THE_DATA: dict[str, Any] = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {
+            "weight": 100,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"app": "data"}},
+            },
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("near", [NEAR_THE_DATA, None], ids=["they come back", "they move"])
+def test_pods_stay_on_a_full_node_to_which_the_scheduler_would_bring_them_back(near: Any) -> None:
+    world = SimulatedCluster().nodes("n1", cpu="4")
+    world.pod("data", cpu="100m", nodeName="n1")
+    affinity = {} if near is None else {"affinity": {"podAffinity": near}}
+    world.deployment("web", 6, cpu="500m", **affinity)
+    world.advance(600).nodes("n2", cpu="4")
+    plugin = plugin_from_policy(
+        LowNodeUtilizationPlugin,
+        LowNodeUtilizationArgs,
+        thresholds={"cpu": 20},
+        targetThresholds={"cpu": 50},
+    )
+    guards = GuardSettings(disabled=OTHERS)
+    cluster = DescheduledCluster(world, plugin, guards=guards, moves=MoveSettings(), nodeFit=True)
+
+    assert len(cluster.run(1800).evicted) == (3 if near is None else 0)

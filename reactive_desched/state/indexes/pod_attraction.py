@@ -50,7 +50,7 @@ class PodAttraction(Index):
     def pull(
         self, pod: Pod, hard_weight: int = HARD_POD_AFFINITY_WEIGHT
     ) -> Mapping[str, Mapping[str, int]]:
-        """Sum the weights of the terms that match a pod, by topology key and value.
+        """Sum the weights of the terms of other pods that match a pod, by topology key and value.
 
         A term of required affinity weighs `hard_weight`.
         """
@@ -60,7 +60,7 @@ class PodAttraction(Index):
                 sums = found.setdefault(key, Counter())
                 each = weight * hard_weight if is_hard else weight
                 for value in declared.owners.values():
-                    sums[value] += each * declared.owners.count(value)
+                    sums[value] += each * declared.owners.count_others(value, pod.uid)
         return found
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:

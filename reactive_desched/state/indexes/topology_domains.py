@@ -125,6 +125,11 @@ class TopologyDomains:
         """Count the pods of a domain, on eligible nodes and on others."""
         return len(self.eligible.members(value)) + len(self.ineligible.members(value))
 
+    def count_others(self, value: str, pod: PodKey) -> int:
+        """Count the pods of a domain without one that may be there."""
+        both = self.eligible.members(value), self.ineligible.members(value)
+        return sum(len(members) - (pod in members) for members in both)
+
     def pods(self, value: str) -> Iterator[PodKey]:
         """Return the uids of the pods of a domain, on eligible nodes and on others."""
         yield from self.eligible.members(value)
