@@ -1,9 +1,9 @@
 """The scores of a pod that runs are those of its replacement, once the pod has left its node."""
 
 import pytest
-from reactive_desched.model.selectors import LabelSelector
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     ClusterObject,
     Pod,
