@@ -19,7 +19,8 @@ NODES = [node(name, labels={"kubernetes.io/hostname": name}) for name in ("n1", 
 def chosen(moved: Pod, *others: ClusterObject) -> set[str]:
     """Return the nodes that the scheduler may choose for the replacement."""
     state = ClusterState()
-    for each in (*NODES, moved, *others):
+    objects: tuple[ClusterObject, ...] = (*NODES, moved, *others)
+    for each in objects:
         state.upsert(each)
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     return {each.name for each in NODES if not fit.scored_elsewhere(moved, frozenset({each.name}))}
