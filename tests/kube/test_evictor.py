@@ -404,12 +404,12 @@ def shown(uid: str = WEB.uid, **metadata: object) -> ScriptedReply:
 async def test_a_request_that_a_proxy_failed_is_sent_again_and_a_success_settles_it(
     api: ScriptedApi, session: Session
 ) -> None:
-    api.answer_next("POST", FAILED, FAILED, ScriptedReply(201, b"{}"))
-    api.answer_next("GET", shown(), ScriptedReply(503), shown())
+    api.answer_next("POST", FAILED, FAILED, FAILED, ScriptedReply(201, b"{}"))
+    api.answer_next("GET", shown(), ScriptedReply(503), ScriptedReply(503), shown(), shown())
 
     assert await ApiEvictor(session, clock=InstantClock()).evict(WEB) == Accepted()
     bodies = [each.body for each in api.requests if each.kind == "POST"]
-    assert bodies == bodies[:1] * 3
+    assert bodies == bodies[:1] * 4
     assert b"uid-1" in bodies[0]
 
 
@@ -427,7 +427,7 @@ async def test_a_request_that_may_have_had_an_effect_is_not_sent_again(
     api: ScriptedApi, session: Session, first: ScriptedReply, found: ScriptedReply
 ) -> None:
     api.answer_next("POST", first)
-    api.answer_next("GET", *[found] * 3)
+    api.answer_next("GET", *[found] * 5)
 
     answer = await ApiEvictor(session, clock=InstantClock()).evict(WEB)
     assert isinstance(answer, EffectUnknown)
@@ -448,7 +448,7 @@ async def test_what_refuses_a_second_request_says_nothing_of_the_first(
     api: ScriptedApi, session: Session, reply: ScriptedReply
 ) -> None:
     api.answer_next("POST", FAILED, *[reply] * 3)
-    api.answer_next("GET", *[shown()] * 3)
+    api.answer_next("GET", *[shown()] * 5)
 
     answer = await ApiEvictor(session, clock=InstantClock()).evict(WEB)
     assert isinstance(answer, EffectUnknown)

@@ -44,9 +44,14 @@ __all__ = ["ApiEvictor"]
 
 _REQUESTED_BY: Final = "reactive-desched"
 
-REPEATED_AFTER_S: Final = (0.2, 0.4, 0.8)
+READ_AFTER_S: Final = (0.2, 0.4, 0.8, 0.6, 0.6)
 REPEATED_WITHIN_S: Final = 3.0
-"""A request that was answered with 5xx is sent again after these waits, in this time of it."""
+MOST_REPEATS: Final = 3
+"""After a request that was answered with 5xx the pod is read after these waits, in this time of it.
+
+Where it shows no effect, the request is sent again, so often at most: what fails requests fails
+reads as well.
+"""
 
 WEBHOOK_TIMEOUT_S: Final = 30.0
 """So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
@@ -83,14 +88,16 @@ class ApiEvictor:
         then: whatever else is answered, the first one may be carried out later.
         """
         began = self._clock.now()
-        response, is_answered = await self._send(request)
-        for wait_s in REPEATED_AFTER_S:
-            is_late = self._clock.now() + wait_s - began > REPEATED_WITHIN_S
-            if is_late or not (isinstance(response, EffectUnknown) and is_answered):
+        (response, is_answered), repeats = await self._send(request), 0
+        for wait_s in READ_AFTER_S:
+            is_over = self._clock.now() + wait_s - began > REPEATED_WITHIN_S
+            is_over = is_over or repeats == MOST_REPEATS
+            if is_over or not (isinstance(response, EffectUnknown) and is_answered):
                 break
             await self._clock.sleep(wait_s)
             if not await self._is_untouched(request):
                 continue
+            repeats += 1
             again, is_answered = await self._send(request)
             response = again if isinstance(again, Accepted | LeavesLater) else response
         return response
