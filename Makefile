@@ -66,7 +66,7 @@ check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
 test: $(STAMP) ## all that needs nothing but Python and is no story (five minutes on two cores)
-	$(BIN)/pytest -n 4 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(STORIES))
+	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(STORIES))
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000

@@ -28,8 +28,6 @@ RIGHT: Final = "kubectl apply -f deploy/deletion-cost/rbac.yaml gives the right 
 WriteCost = Callable[[Pod, int], Awaitable[bool]]
 """Writes the cost of a pod; says whether that is there still; raises ClusterError."""
 
-Costs = Sequence[tuple[Pod, int]]
-
 
 class DeletionCosts:
     """Writes for the plugins that act; `write` is None in a dry run, which writes nothing."""

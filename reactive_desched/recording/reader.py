@@ -5,8 +5,8 @@ import makes it; each function that takes a path takes both, and `recording_path
 
 - The cluster at a moment T: `state, covered_s = state_at(path, t, on_damage)`. The objects are in
   `state.objects["pods"]` and so on by their keys, the measured use in `state.samples`.
-- What came after T: `state, later = follow_from(path, t, on_damage)`. Each item of `later` has its
-  time, `item.at`; `state.apply(item)` after it keeps the state at the moment of that item.
+- What came after T: `items_between(path, t, until, on_damage)`, with a picture of the cluster at T
+  first. Each item has its time, `item.at`; `RecordedState.apply(item)` keeps the state at it.
 - Everything in its order: `read_items(recording_paths(path), on_damage)`. At its head stands a
   picture, and in the midst stand others: each segment begins with one (`PictureBegun`). One with
   `is_continued` repeats what the changes before it have said; a `RecordedState` skips it.
@@ -267,21 +267,6 @@ def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedSt
     """
     reached = _reach(path, _passings(path, wall_s)[-1], on_damage, None)
     return reached.state, reached.covered_s
-
-
-def follow_from(
-    path: Path, wall_s: float, on_damage: OnDamage, until_s: float | None = None
-) -> tuple[RecordedState, Iterator[Item]]:
-    """Return the cluster as it was at this time, and the items that came after it.
-
-    Apply them to the state to have it at a later time. The first read ends at the first of them,
-    each is read when it is asked for, and what comes later than `until_s` is not read. Of times
-    that came twice it is the first of `wall_s`, and the last of `until_s`. Raises NotRecorded where
-    the recording does not have the cluster at this time.
-    """
-    passing, until = _passings(path, wall_s)[0], _last_passing(path, until_s)
-    reached = _reach(path, passing, on_damage, until)
-    return reached.state, reached.later
 
 
 class Approach:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from reactive_desched.state import kinds
-from reactive_desched.state.kinds.csi_node import CSI_NODE
 from reactive_desched.state.kinds.job import JOB
 from reactive_desched.state.kinds.kind import Purpose, WatchedKind
 from reactive_desched.state.kinds.namespace import NAMESPACE
@@ -24,7 +23,6 @@ from reactive_desched.state.kinds.pv import PV
 from reactive_desched.state.kinds.pvc import PVC
 
 __all__ = [
-    "CSI_NODES",
     "DEVICE_RESOURCES",
     "GANG_RESOURCES",
     "JOBS",
@@ -59,7 +57,6 @@ PRIORITY_CLASSES: Final = PRIORITY_CLASS.resource
 PDBS: Final = PDB.resource
 PVCS: Final = PVC.resource
 PVS: Final = PV.resource
-CSI_NODES: Final = CSI_NODE.resource
 REPLICA_SETS: Final = REPLICA_SET.resource
 JOBS: Final = JOB.resource
 

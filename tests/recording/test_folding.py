@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.errors import NotRecorded
 from reactive_desched.recording import recorder
 from reactive_desched.recording.coverage import summarize_recording
-from reactive_desched.recording.reader import follow_from, read_items
+from reactive_desched.recording.reader import items_between, read_items, state_at
 from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.rows import RowReader
 from reactive_desched.recording.segments import recording_paths
@@ -24,10 +24,11 @@ FIELDS = (
 def facts(folder: Path, at_s: float) -> object:
     """Return the state at a moment, in the order of its objects, and the items after it."""
     try:
-        state, later = follow_from(folder, at_s, fail_on_damage)
+        state, _ = state_at(folder, at_s, fail_on_damage)
     except NotRecorded as error:
         return str(error)
-    return orders(state), {name: getattr(state, name) for name in FIELDS}, list(later)
+    later = list(items_between(folder, at_s, None, fail_on_damage))
+    return orders(state), {name: getattr(state, name) for name in FIELDS}, later
 
 
 def orders(state: RecordedState) -> dict[str, list[object]]:

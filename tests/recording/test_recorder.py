@@ -34,7 +34,7 @@ from reactive_desched.recording.items import (
     ResourceDenied,
     Verb,
 )
-from reactive_desched.recording.reader import follow_from, items_between, read_items
+from reactive_desched.recording.reader import items_between, read_items
 from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
 from reactive_desched.recording.recording_file import write_file
@@ -138,7 +138,8 @@ def test_what_came_after_a_moment_leads_to_the_state_of_each_later_one(
     recorded = virtual(play, tmp_path_factory.mktemp("recording"), short)
     first = data.draw(st.integers(0, len(seen) - 1))
 
-    state, later = follow_from(recorded.folder, seen[first][0], fail_on_damage, seen[-1][0])
+    state, period = RecordedState(), (seen[first][0], seen[-1][0])
+    later = items_between(recorded.folder, *period, fail_on_damage)
     for wall_s, objects in seen[first:]:
         for item in later:
             if item.at.wall_s > wall_s:
