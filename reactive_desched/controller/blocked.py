@@ -12,6 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 BLOCKED = gauge(
@@ -96,11 +97,10 @@ class BlockedFindings(Generic[K, G, C]):
             self._by_wake.discard(wake, key)
         return blocked
 
-    def remove_group(self, group: G) -> dict[K, Blocked[G, C]]:
-        """Take out the findings of a group; return why each was blocked."""
-        if not (keys := tuple(self._by_group.members(group))):
-            return {}
-        return {key: blocked for key in keys if (blocked := self.remove(key)) is not None}
+    def remove_group(self, group: G) -> Iterator[dict[K, Blocked[G, C]]]:
+        """Take out the findings of a group, in portions; yield why each was blocked."""
+        for keys in portions(tuple(self._by_group.members(group))):
+            yield {key: blocked for key in keys if (blocked := self.remove(key)) is not None}
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""

@@ -5,7 +5,7 @@ is dirty since a change, has a timer, is blocked until what its finding waits fo
 to a resync. The queue calls no plugin and no gate; times are monotonic seconds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
@@ -52,7 +52,7 @@ class NodeFitAnswers(Protocol):
         ...
 
 
-PreviousFindings = Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]]
+PreviousFindings = dict[FindingKey, Blocked[SubjectKey, ChangeTrigger]]
 """Why the findings of a subject were blocked before its evaluation."""
 
 
@@ -213,15 +213,18 @@ class EvaluationQueue:
         if decision.retry_at_s is not None:
             self._timers.set_if_sooner(key[:2], decision.retry_at_s)
 
-    def take_blocked(self, key: SubjectKey) -> PreviousFindings:
-        """Take out the blocked findings that an evaluation of this subject answers for."""
-        previous = self._blocked.remove_group(key)
-        self._timers.cancel(key)
-        for outdated in previous:
-            self._timers.cancel(outdated[:2])
-        return previous
+    def take_blocked(self, key: SubjectKey) -> Iterator[PreviousFindings]:
+        """Take out the blocked findings that an evaluation of this subject answers for.
 
-    def retake_blocked(self, key: SubjectKey) -> PreviousFindings:
+        They come in portions.
+        """
+        self._timers.cancel(key)
+        for previous in self._blocked.remove_group(key):
+            for outdated in previous:
+                self._timers.cancel(outdated[:2])
+            yield previous
+
+    def retake_blocked(self, key: SubjectKey) -> Iterator[PreviousFindings]:
         """Take out what was blocked since the evaluation of this subject began; timers stand."""
         return self._blocked.remove_group(key)
 

@@ -5,6 +5,7 @@ works in small portions, so that the worker can yield to the event loop between 
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -47,7 +48,7 @@ from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.subjects import LeftBehind, NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.primitives.long_answers import AnswerTakesLong
+from reactive_desched.primitives.long_answers import PORTION, AnswerTakesLong
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric
 
@@ -95,7 +96,8 @@ class _EvaluationUnderWay:
     `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began, `gone_on_at` when it was last gone on with.
     `answers` counts what the plugin yielded.
-    `steps` are those of an answer that was asked for. After them `undecided` is decided, a finding
+    `steps` come before all else: those that take what was found before, and those of an answer that
+    was asked for. After them `undecided` is decided, a finding
     of a plan whose decision needed the answer. Where there is none, the plugin begins anew: a plan
     is as old as its beginning, and other findings have to hold when they are decided. `is_again`
     says that it did, and will ask for the same answers again. `found_since_s` says since when there
@@ -125,23 +127,34 @@ class _EvaluationUnderWay:
         key: SubjectKey,
         opinions: Opinions,
         trigger: ChangeTrigger,
-        previous: PreviousFindings,
         now: float,
-        steps: Iterator[None] | None = None,
+        *,
+        is_again: bool,
     ) -> None:
         self.key = key
         self.trigger = trigger
-        self.previous = previous
+        self.previous: PreviousFindings = {}
         self.began_at = self.gone_on_at = now
         self.opinions = opinions
         self.decision: Decision | None = None
         self.found = self.suspended = False
         self.answers = 0
-        self.steps = steps
-        self.is_again = steps is not None
+        self.steps: Iterator[None] | None = None
+        self.is_again = is_again
         self.undecided: Finding | None = None
         self.decided: set[FindingKey] = set()
-        self.found_since_s = _found_since_s(previous)
+        self.found_since_s: dict[str, float] = {}
+
+    def take(self, taken: Iterable[PreviousFindings]) -> Iterator[None]:
+        """Take what was found before, a portion in each step but the last."""
+        for portion in taken:
+            self.previous.update(portion)
+            for blocked in portion.values():
+                finding = blocked.decision.finding
+                earlier_s = self.found_since_s.get(finding.about_node, inf)
+                self.found_since_s[finding.about_node] = min(earlier_s, finding.found_since_s)
+            if len(portion) == PORTION:
+                yield
 
 
 class Evaluator:
@@ -181,6 +194,7 @@ class Evaluator:
         self.queue = EvaluationQueue(self._instances, self._backoff, self._node_fit, flapping)
         self.plugins = PluginCalls(self._instances, self.queue, self.faults, self.slow_plugins)
         self._under_way: _EvaluationUnderWay | None = None
+        self._ending: Iterator[None] | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._has_outdated = False
         self.installed.notify()
@@ -193,7 +207,8 @@ class Evaluator:
     @property
     def is_evaluating(self) -> bool:
         """Say whether a subject's evaluation has begun and not ended, or a look at everything."""
-        return self._current() is not None or self.queue.is_resyncing
+        is_under_way = self._current() is not None or self._ending is not None
+        return is_under_way or self.queue.is_resyncing
 
     def is_judging(self, key: SubjectKey) -> bool:
         """Say whether the evaluation of a subject has begun and not ended."""
@@ -302,6 +317,7 @@ class Evaluator:
             self._current() is not None
             or self.queue.enqueue_more(now)
             or self._follows_evictability(now)
+            or self._end_more()
             or self._begin_due(now)
         ):
             if (under_way := self._under_way) is not None:
@@ -314,7 +330,7 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._current() is not None or self._has_outdated:
+        if self._current() is not None or self._has_outdated or self._ending is not None:
             return now
         earliest = self.queue.next_due(now)
         for view in self._views:
@@ -396,36 +412,47 @@ class Evaluator:
         if self.faults.any and self.plugins.is_put_off(key, trigger, now):
             return True
         self.evaluations += 1
-        previous = self.queue.take_blocked(key)
         self._node_fit.long_answers.end_wait()
-        self._begin(key, trigger, previous, now)
+        self._begin(key, trigger, self.queue.take_blocked(key), now)
         return True
 
     def _begin(
         self,
         key: SubjectKey,
         trigger: ChangeTrigger,
-        previous: PreviousFindings,
+        previous: Iterator[PreviousFindings],
         now: float,
         steps: Iterator[None] | None = None,
     ) -> None:
-        """Begin an evaluation; a pod that a gang left behind is found without its plugin."""
+        """Begin an evaluation; a pod that a gang left behind is found without its plugin.
+
+        `previous` is what was found before, in portions. `steps` are those of an answer for which
+        the evaluation begins again.
+        """
         subject, opinions = key[1], _nothing()
         if not isinstance(subject, LeftBehind):
             asked = self.plugins.opinions_on(key, now)
             if asked is None:
+                for _ in previous:
+                    pass
                 return
             opinions = asked
         elif self._gangs is not None:
             opinions = self._gangs.left_behind(subject.pod, now)
-        self._under_way = _EvaluationUnderWay(key, opinions, trigger, previous, now, steps)
+        is_again = steps is not None
+        begun = _EvaluationUnderWay(key, opinions, trigger, now, is_again=is_again)
+        self._under_way = begun
+        taking = begun.take(previous)
+        has_more = next(taking, _END) is not _END
+        if has_more or steps is not None:
+            begun.steps = chain(taking, steps or ())
 
     def _begin_again(
         self, under_way: _EvaluationUnderWay, steps: Iterator[None], now: float
     ) -> None:
         """Take the steps of an answer, then evaluate the subject again."""
         self._node_fit.long_answers.wait()
-        previous = {**under_way.previous, **self.queue.retake_blocked(under_way.key)}
+        previous = chain((under_way.previous,), self.queue.retake_blocked(under_way.key))
         self._under_way = None
         self._begin(under_way.key, under_way.trigger, previous, now, steps)
 
@@ -496,7 +523,8 @@ class Evaluator:
         if under_way.found:
             self._follow_capacity(under_way.trigger, now)
         if fault is None:
-            self._end_proposals(under_way)
+            self._ending = self._end_in_steps(under_way)
+            self._end_more()
             if self.faults.any:
                 self.faults.succeeded(under_way.key)
         self._under_way = None
@@ -526,11 +554,23 @@ class Evaluator:
         first_s = 0.0 if is_start else under_way.key[0].view.now_s
         return under_way.found_since_s.setdefault(finding.about_node, first_s)
 
-    def _end_proposals(self, under_way: _EvaluationUnderWay) -> None:
-        """Note the proposals of a subject whose findings do not hold any more."""
-        for key, blocked in under_way.previous.items():
-            if blocked.decision.gate == APPROVAL_GATE and key not in under_way.decided:
+    def _end_in_steps(self, under_way: _EvaluationUnderWay) -> Iterator[None]:
+        """Drop what was found before, and note the proposals that do not hold any more."""
+        previous, decided = under_way.previous, under_way.decided
+        for number, key in enumerate(list(previous), 1):
+            blocked = previous.pop(key)
+            if blocked.decision.gate == APPROVAL_GATE and key not in decided:
                 self._ended_proposals.append((key[0].profile, blocked.decision.finding))
+            if number % PORTION == 0:
+                yield
+
+    def _end_more(self) -> bool:
+        """Take a step of what an evaluation that has ended leaves; say whether there was one."""
+        if self._ending is None:
+            return False
+        if next(self._ending, _END) is _END:
+            self._ending = None
+        return True
 
     def take_ended_proposals(self) -> Sequence[tuple[str, Finding]]:
         """Return, once, the profile and finding of each proposal that ended by itself."""
@@ -579,16 +619,6 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     uid = finding.pod.uid
     is_split = instance.plugin.splits_nodes and isinstance(subject, NodeSubject)
     return instance, PodSubject(uid) if is_split else subject, uid
-
-
-def _found_since_s(previous: PreviousFindings) -> dict[str, float]:
-    """Return since when each node that findings are about has findings that wait."""
-    since_s: dict[str, float] = {}
-    for blocked in previous.values():
-        finding = blocked.decision.finding
-        earlier_s = since_s.get(finding.about_node, inf)
-        since_s[finding.about_node] = min(earlier_s, finding.found_since_s)
-    return since_s
 
 
 def _companions(evaluation: Evaluation) -> Iterator[Evaluation]:

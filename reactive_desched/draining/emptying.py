@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from reactive_desched.primitives.bits import of_slots, slots_in
+from reactive_desched.primitives.long_answers import awaited
 
 
 class Movable(Protocol):
@@ -131,7 +132,8 @@ def plan_emptying(
 ) -> Generator[None, None, EmptyingPlan[PodT]]:
     """Plan which of the givers to empty onto the takers, which may be givers themselves.
 
-    Yields after every look for the place of one pod, and every move that is taken back. `budgets`
+    Yields after every look for the place of one pod, within one that takes long, and after every
+    move that is taken back. `budgets`
     are what the givers that are emptied may take together; no more are emptied once they save
     `enough`. All moves that were tried are taken back at the end, but not where the generator is
     closed: that would be hundreds at once.
@@ -149,9 +151,11 @@ def plan_emptying(
         order = _changed(cheapest, best, number, dice) if number else cheapest
         style = _STYLES[number % len(_STYLES)] if number else _first_style(enough)
         attempt = _Attempt(order, style, takers, places, budgets, dice, enough)
-        for _ in islice(attempt.run(), looks - spent):
-            spent += 1
+        for _ in attempt.run():
             yield
+            if spent + attempt.looks >= looks:
+                break
+        spent += attempt.looks
         yield from attempt.take_back()
         if attempt.plan.worth(enough) >= best.worth(enough):
             best = attempt.plan
@@ -255,6 +259,7 @@ class _Attempt(Generic[PodT]):
         self._to: dict[Hashable, tuple[PodT, int]] = {}
         self._came: dict[int, list[PodT]] = {}
         self._emptied: list[Giver[PodT]] = []
+        self.looks = 0
         self.plan: EmptyingPlan[PodT] = EmptyingPlan()
 
     def run(self) -> Iterator[None]:
@@ -287,18 +292,20 @@ class _Attempt(Generic[PodT]):
         came = self._came.pop(giver.node, [])
         for pod in came:
             self._take(pod, came_to=False)
+            yield
         moved: list[PodT] = []
         among = self._takers & ~bit
         for pod in (*came, *giver.pods):
-            node = self._choose(self._places.fitting(pod, among))
-            yield
+            node = self._choose((yield from self._fitting(pod, among)))
             if node is None and self._style.displaces:
                 node = yield from self._make_room(pod, among)
             if node is None:
                 for other in moved:
                     self._take(other)
+                    yield
                 for other in came:
                     self._put(other, giver.node)
+                    yield
                 return
             self._put(pod, node)
             moved.append(pod)
@@ -320,18 +327,23 @@ class _Attempt(Generic[PodT]):
         others = [(other, node) for other, node in self._to.values() if among >> node & 1]
         for other, node in islice(reversed(others), MAX_DISPLACED):
             self._take(other)
-            fits = self._places.fitting(pod, 1 << node)
-            yield
-            if fits:
+            if (yield from self._fitting(pod, 1 << node)):
                 self._put(pod, node)
-                elsewhere = self._choose(self._places.fitting(other, among & ~(1 << node)))
-                yield
+                free = yield from self._fitting(other, among & ~(1 << node))
+                elsewhere = self._choose(free)
                 self._take(pod)
                 if elsewhere is not None:
                     self._put(other, elsewhere)
                     return node
             self._put(other, node)
         return None
+
+    def _fitting(self, pod: PodT, among: int) -> Generator[None, None, int]:
+        """Look which nodes fit a pod."""
+        found = yield from awaited(lambda: self._places.fitting(pod, among))
+        self.looks += 1
+        yield
+        return found
 
     def _choose(self, fitting: int) -> int | None:
         """Choose the fullest of the nodes that stay, else the roomiest of those emptied last."""

@@ -109,10 +109,12 @@ class PodAffinityFilter:
 
     def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         closed: _ClosedDomains = defaultdict(set)
+        reservations = self._nodes.reservations
         for term in pod.spec.anti_affinity:
             domains = self._view.index(PodAffinity).matching_term(term, pod)
             closed[term.topology_key] |= self._occupied_domains(domains, leaving)
-            for reservation in self._nodes.reservations:
+            selector = scheduler_selector(term, pod.labels)
+            for reservation in () if selector is None else reservations.labelled(selector):
                 if self.matches(term, pod, reservation.pod):
                     values = self._domain_of(reservation.node, term.topology_key)
                     closed[term.topology_key] |= values
@@ -126,11 +128,9 @@ class PodAffinityFilter:
         closed: _ClosedDomains = defaultdict(set)
         for key, values in self.closed_domains(pod, leaving):
             closed[key] |= values
-        for reservation in self._nodes.reservations.with_anti_affinity:
-            for term in reservation.pod.spec.anti_affinity:
-                if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
-                    values = self._domain_of(reservation.node, term.topology_key)
-                    closed[term.topology_key] |= values
+        for reservation, term in self._nodes.reservations.terms_about(pod):
+            if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
+                closed[term.topology_key] |= self._domain_of(reservation.node, term.topology_key)
         return closed
 
     def _slots_in(self, domains: _ClosedDomains) -> int:

@@ -10,7 +10,9 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from reactive_desched.fit.device_shares import TakenDevice
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.affinity_terms import scheduler_selector
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
 
 RESERVATION_TTL_S: Final = 120.0
@@ -21,7 +23,11 @@ MAX_RESERVATIONS: Final = 5_000
 kube-scheduler has the last word."""
 
 
+KeyT = TypeVar("KeyT")
 EntryT = TypeVar("EntryT")
+
+LabelPair = tuple[str, str]
+"""A label and its value."""
 
 
 class CapacityReservation(Struct, frozen=True):
@@ -38,8 +44,12 @@ class CapacityReservation(Struct, frozen=True):
         return {**self.pod.spec.requests, PODS: 1}
 
 
+ReservedTerm = tuple[CapacityReservation, PodAffinityTerm]
+"""A reservation, and an anti-affinity term of its pod."""
+
+
 class Reservations:
-    """Reservations by pod, node, owner and namespace, and those of pods with anti-affinity.
+    """Reservations by pod, node, owner, namespace and label, and anti-affinity terms of their pods.
 
     A reservation ends when the replacement of its own pod is bound, or is given up, when the
     eviction did not happen, or after two minutes. A pod without a controller needs none.
@@ -52,8 +62,8 @@ class Reservations:
             OrderedDict()
         )  # next to expire first
         self.pods: Final[Collection[PodKey]] = self._by_pod
-        self._apart: dict[PodKey, CapacityReservation] = {}
-        self.with_anti_affinity: Final[Collection[CapacityReservation]] = self._apart.values()
+        self._by_label: dict[LabelPair, dict[PodKey, CapacityReservation]] = {}
+        self._terms: dict[LabelPair | None, dict[PodKey, list[ReservedTerm]]] = {}
         self._with_devices: dict[PodKey, CapacityReservation] = {}
         self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
@@ -85,6 +95,21 @@ class Reservations:
     def in_namespace(self, namespace: str) -> Collection[CapacityReservation]:
         """Return the reservations for the pods of a namespace, next to expire first."""
         return self._by_namespace.get(namespace, {}).values()
+
+    def labelled(self, selector: LabelSelector) -> Collection[CapacityReservation]:
+        """Return the reservations for pods with a label that a selector requires, or all.
+
+        Others it does not match.
+        """
+        if (pair := _required_pair(selector)) is None:
+            return self._by_pod.values()
+        return self._by_label.get(pair, {}).values()
+
+    def terms_about(self, pod: Pod) -> Iterator[ReservedTerm]:
+        """Yield the anti-affinity terms of pods with a reservation; others do not match the pod."""
+        for pair in (None, *pod.labels.items()):
+            for terms in self._terms.get(pair, {}).values():
+                yield from terms
 
     def reserved_on(self, node: str) -> ResourceList | None:
         """Sum what is reserved on a node; None is nothing."""
@@ -123,8 +148,11 @@ class Reservations:
         self._by_pod[pod.uid] = reservation
         if devices:
             self._with_devices[pod.uid] = reservation
-        if pod.spec.anti_affinity:
-            self._apart[pod.uid] = reservation
+        for pair in pod.labels.items():
+            self._by_label.setdefault(pair, {})[pod.uid] = reservation
+        for required, term in _terms_of(pod):
+            of_pod = self._terms.setdefault(required, {}).setdefault(pod.uid, [])
+            of_pod.append((reservation, term))
         self._by_node.setdefault(node, {})[pod.uid] = reservation
         self._by_owner.setdefault(owner, {})[pod.uid] = reservation
         self._by_namespace.setdefault(pod.namespace, {})[pod.uid] = reservation
@@ -135,8 +163,11 @@ class Reservations:
         reservation = self._by_pod.pop(pod, None)
         if reservation is None:
             return
-        self._apart.pop(pod, None)
         self._with_devices.pop(pod, None)
+        for pair in reservation.pod.labels.items():
+            _remove_from_index(self._by_label, pair, pod)
+        for required in {required for required, _ in _terms_of(reservation.pod)}:
+            _remove_from_index(self._terms, required, pod)
         _remove_from_index(self._by_node, reservation.node, pod)
         _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
         _remove_from_index(self._by_namespace, reservation.pod.namespace, pod)
@@ -185,7 +216,25 @@ def controller_uid(pod: Pod) -> str | None:
     return next((owner.uid for owner in pod.owners if owner.controller), None)
 
 
-def _remove_from_index(index: dict[str, dict[PodKey, EntryT]], key: str, pod: PodKey) -> None:
+def _required_pair(selector: LabelSelector) -> LabelPair | None:
+    """Return a label that each pod has which the selector matches; None where it requires none."""
+    for pair in selector.match_labels.items():
+        return pair
+    for each in selector.match_expressions:
+        if each.operator == "In" and len(each.values) == 1:
+            return each.key, each.values[0]
+    return None
+
+
+def _terms_of(pod: Pod) -> Iterator[tuple[LabelPair | None, PodAffinityTerm]]:
+    """Yield the anti-affinity terms of a pod, each with a label that it requires."""
+    for term in pod.spec.anti_affinity:
+        selector = scheduler_selector(term, pod.labels)
+        if selector is not None:
+            yield _required_pair(selector), term
+
+
+def _remove_from_index(index: dict[KeyT, dict[PodKey, EntryT]], key: KeyT, pod: PodKey) -> None:
     of_key = index[key]
     del of_key[pod]
     if not of_key:

@@ -5,9 +5,10 @@ their replacements count where their capacity is reserved.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.node_scores import is_spread_by_default
 from reactive_desched.model.objects import (
@@ -137,7 +138,8 @@ class TopologySpreadFilter:
         for node, number in self._view.index(ReplicaPlaces).of(uid).items():
             if (domain := self._domain_of(node, key, among)) is not None:
                 counts[domain] += number
-        for other, node, step in self._corrections(pod):
+        reserved = self._nodes.reservations.of_owner(uid)
+        for other, node, step in self._corrections(pod, reserved):
             domain = self._domain_of(node, key, among)
             is_counted = step > 0 or other.deletion_s is None  # the index leaves out the others
             if domain is not None and is_counted and _controller(other) == uid:
@@ -171,18 +173,24 @@ class TopologySpreadFilter:
                 counts[value] = found.count(value)
             elif here & among:
                 counts[value] = sum(self._is_among(uid, among) for uid in found.pods(value))
-        for other, node, step in self._corrections(pod):
+        reserved = self._nodes.reservations.labelled(selector)
+        for other, node, step in self._corrections(pod, reserved):
             domain = self._domain_of(node, key, among)
             if domain is not None and selector.matches(other.labels):
                 counts[domain] += step
         return +counts
 
-    def _corrections(self, pod: Pod) -> Iterator[tuple[Pod, str, int]]:
-        """Yield (pod, node, ±1): -1 for pods that are leaving, +1 for reserved replacements."""
+    def _corrections(
+        self, pod: Pod, reserved: Iterable[CapacityReservation]
+    ) -> Iterator[tuple[Pod, str, int]]:
+        """Yield (pod, node, ±1): -1 for pods that are leaving, +1 for reserved replacements.
+
+        Of what is `reserved` the pods of the same namespace count.
+        """
         leaving = {
             other.uid: other for other in self._view.index(TerminatingPods).pods_of(pod.namespace)
         }
-        reservations = self._nodes.reservations.in_namespace(pod.namespace)
+        reservations = [each for each in reserved if each.pod.namespace == pod.namespace]
         vacated = (each.uid for each in self._nodes.vacated.pods if each.namespace == pod.namespace)
         for uid in (pod.uid, *(reservation.pod.uid for reservation in reservations), *vacated):
             if (there := self._view.pod(uid)) is not None and there.is_active:

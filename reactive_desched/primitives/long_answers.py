@@ -21,6 +21,9 @@ from typing import Any, Final, Generic, TypeVar
 PORTION: Final = 100
 """So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
 
+MAX_AWAITED: Final = 64
+"""A question that takes so many answers is left to the evaluation, which keeps them all."""
+
 FREED_AT_ONCE: Final = 256
 """So many items are freed before the event loop may have its turn."""
 
@@ -110,6 +113,19 @@ class AnswerTakesLong(BaseException):
     def __init__(self, steps: Iterator[None]) -> None:
         super().__init__("the answer takes several steps")
         self.steps = steps
+
+
+def awaited(ask: Callable[[], ItemT]) -> Generator[None, None, ItemT]:
+    """Ask until the answer is there, and take its steps in between: a plan need not begin anew.
+
+    Not for ever: answers that do not find room beside each other are no longer awaited here.
+    """
+    for _ in range(MAX_AWAITED):
+        try:
+            return ask()
+        except AnswerTakesLong as asked:
+            yield from asked.steps
+    return ask()
 
 
 class LongAnswers:

@@ -38,6 +38,7 @@ from reactive_desched.model.wakes import (
     WakeOnPvc,
 )
 from reactive_desched.moves.node_memory import WakeOnAnyNode
+from reactive_desched.primitives.long_answers import PORTION
 from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 
@@ -154,16 +155,32 @@ def test_a_finding_that_is_taken_out_during_a_look_at_all_is_not_shown() -> None
     assert shown == ["a", "c"]
 
 
+def taken(blocked: BlockedFindings[str, str, str], group: str) -> list[list[str]]:
+    """Take out a group; return the portions."""
+    return [list(portion) for portion in blocked.remove_group(group)]
+
+
+def test_many_findings_of_a_group_are_taken_out_in_portions() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    names = [f"p{number}" for number in range(2 * PORTION + 1)]
+    for name in names:
+        blocked.add(name, blocked_by(WakeOnCapacity()), 0.0, "", ("n1",))
+
+    left = [(len(portion), len(blocked)) for portion in blocked.remove_group("n1")]
+
+    assert left == [(PORTION, PORTION + 1), (PORTION, 1), (1, 0)]
+
+
 def test_the_findings_of_a_group_are_taken_out_together() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
     for name, group in (("a", "n1"), ("b", "n1"), ("c", "n2")):
         blocked.add(name, blocked_by(WakeOnCapacity()), 0.0, "", (f"pod {name}", group))
     blocked.remove("a")
 
-    assert list(blocked.remove_group("n1")) == ["b"]
-    assert blocked.remove_group("pod b") == {}
+    assert taken(blocked, "n1") == [["b"]]
+    assert taken(blocked, "pod b") == []
     assert blocked.affected_by(NodeAdded("n2")) == ["c"]
-    assert list(blocked.remove_group("pod c")) == ["c"]
+    assert taken(blocked, "pod c") == [["c"]]
     assert len(blocked._by_group) == 0
 
 
@@ -211,5 +228,5 @@ def test_a_finding_that_changes_its_group_leaves_the_first_one() -> None:
     blocked.add("pod", blocked_by(WakeOnCapacity()), 0.0, "", ("n1",))
     blocked.add("pod", blocked_by(WakeOnCapacity()), 0.0, "", ("n2",))
 
-    assert blocked.remove_group("n1") == {}
-    assert list(blocked.remove_group("n2")) == ["pod"]
+    assert taken(blocked, "n1") == []
+    assert taken(blocked, "n2") == [["pod"]]

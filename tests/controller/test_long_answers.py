@@ -15,7 +15,9 @@ from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import HOSTNAME_LABEL, TopologySpreadConstraint
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.plugins.consolidate_nodes import ConsolidateNodesArgs, ConsolidateNodesPlugin
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives import long_answers
@@ -23,8 +25,8 @@ from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
-from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.anti_affinity import anti_affinity_term, selector, with_anti_affinity
+from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.scenario import build_view
 
 TERMS = [anti_affinity_term(f"no{number} notin (x)") for number in range(3)]
@@ -244,3 +246,40 @@ def test_a_finding_of_a_plan_whose_pod_goes_between_the_steps_is_not_decided() -
 
     assert [each.decision.finding.pod for each in bench.evaluations] == [OTHERS[0]]
     assert plan.received[0].pod_leaves
+
+
+class Emptying(ConsolidateNodesPlugin):
+    """Counts its plans, and what they find."""
+
+    def __init__(self) -> None:
+        super().__init__(ConsolidateNodesArgs(headroom={}, min_saving=0))
+        self.begun = 0
+
+    def balance(self, subject: str, view: View) -> PlanSteps:
+        self.begun += 1
+        return super().balance(subject, view)
+
+
+def test_a_plan_to_empty_nodes_awaits_answers_and_is_not_begun_anew_for_each() -> None:
+    """Each workload has a constraint of its own: a plan made anew for each would never end."""
+    plugin = Emptying()
+    bench = Bench(plugin)
+    bench.state.remove(ASKING)
+    for number in range(4):
+        app = {"app": f"a{number}"}
+        rule = TopologySpreadConstraint(
+            9, HOSTNAME_LABEL, label_selector=selector(f"app=a{number}")
+        )
+        for each in range(3):
+            bench.state.upsert(
+                with_spec(
+                    pod(f"{number}-{each}", on="n1", labels=app),
+                    topology_spread_constraints=(rule,),
+                )
+            )
+    bench.evaluator.resync(0)
+    turns = bench.work()
+
+    assert plugin.begun == 1
+    assert turns > 4 * 3
+    assert {each.finding.pod.node for each in bench.evaluations} == {"n1"}

@@ -29,6 +29,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.primitives.long_answers import PORTION
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
@@ -166,6 +167,43 @@ def test_a_plan_is_interrupted_at_a_yield_point_and_continues_after_it() -> None
         turns += 1
 
     assert (turns, bench.plugin.plans) == (6, 1)
+
+
+class Blocking(Bench):
+    """Its gate blocks every finding."""
+
+    def decide(self, finding: Finding, _: float) -> Decision:
+        self.decided.append(finding.pod)
+        return Refuse(finding, "Test", "TestRefusal", "not now")
+
+    def blocked(self) -> int:
+        return sum(self.evaluator.queue.blocked_by_gate.values())
+
+    def turn(self) -> int:
+        """Work until it may be interrupted; return how many findings were taken out."""
+        before, decided = self.blocked(), len(self.decided)
+        for _ in self.evaluator.process_due(0, lambda: True):
+            pass
+        return before - self.blocked() + len(self.decided) - decided
+
+
+def test_what_was_found_before_is_taken_out_and_dropped_in_portions() -> None:
+    many = 5 * PORTION
+    bench = Blocking(pods=many)
+    bench.slice(many)
+    bench.evaluator.resync(0)
+    taken, idle = [bench.turn()], 0
+    while len(bench.decided) < 2 * many:
+        taken.append(bench.turn())
+    while bench.evaluator.is_evaluating:
+        assert bench.evaluator.next_due(0) == 0
+        bench.turn()
+        idle += 1
+
+    assert max(taken) <= 2 * PORTION
+    assert sum(taken) == many
+    assert bench.decided[many:] == bench.decided[:many]
+    assert idle >= many / PORTION
 
 
 def test_a_plan_continues_where_it_stopped() -> None:

@@ -4,16 +4,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.draining.emptying import Giver, plan_emptying
 from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.fit.tried_moves import TriedMoves
+from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
     ZONE_LABEL,
     ClusterObject,
     HostPort,
     Node,
     Pod,
+    PodAffinityTerm,
     TopologySpreadConstraint,
 )
 from reactive_desched.state.cluster import ClusterState, ClusterView
@@ -106,6 +110,39 @@ def test_two_pods_that_may_not_be_together_do_not_move_to_one_node(rule: Any) ->
     trial.move(first, "n2")
 
     assert trial.fitting(second) == {"n3"}
+
+
+ANY_WEB = LabelSelector(match_expressions=(Requirement("app", "In", ("web", "other")),))
+"""It requires no single label."""
+
+
+@pytest.mark.parametrize(
+    "matched",
+    [
+        pytest.param(selector("app=web"), id="by a label"),
+        pytest.param(ANY_WEB, id="by one of several values"),
+        pytest.param(LabelSelector(), id="all pods"),
+    ],
+)
+@pytest.mark.parametrize("is_theirs", [False, True])
+def test_a_tried_move_keeps_away_whom_a_term_matches(
+    matched: LabelSelector, *, is_theirs: bool
+) -> None:
+    term = PodAffinityTerm(HOSTNAME_LABEL, matched)
+    first, second = web("first", "n1", "100m"), web("second", "n1", "100m")
+    other = replace(web("third", "n1", "100m"), labels={"app": "db"})
+    if is_theirs:
+        first = with_anti_affinity(first, term)
+    else:
+        second, other = with_anti_affinity(second, term), with_anti_affinity(other, term)
+    trial = Trial(small("n1"), small("n2"), small("n3"), first, second, other)
+    trial.move(first, "n2")
+
+    assert trial.fitting(second) == {"n3"}
+    is_matched = not is_theirs or matched.is_empty
+    assert trial.fitting(other) == ({"n3"} if is_matched else {"n2", "n3"})
+    trial.tried.undo(first)
+    assert trial.fitting(second) == trial.fitting(other) == {"n2", "n3"}
 
 
 def test_spread_is_counted_after_all_tried_moves() -> None:
