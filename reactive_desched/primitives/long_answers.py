@@ -116,7 +116,7 @@ class AnswerTakesLong(BaseException):
 
 
 def awaited(ask: Callable[[], ItemT]) -> Generator[None, None, ItemT]:
-    """Ask until the answer is there, taking its steps: a plan need not begin anew.
+    """Return an answer once it is there, and take its steps before: a plan need not be left.
 
     Not for ever: answers that do not find room beside each other are no longer awaited here.
     """
