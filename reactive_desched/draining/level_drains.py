@@ -210,4 +210,4 @@ class RoomLeft:
 
 
 def _has(left: Mapping[str, int], asked: Mapping[str, int]) -> bool:
-    return all(asked.get(resource, 0) <= amount for resource, amount in left.items())
+    return all(amount <= left[resource] for resource, amount in asked.items() if resource in left)

@@ -149,6 +149,14 @@ def test_a_sweep_drains_a_node_only_if_all_pods_have_places_beside_each_other() 
     assert swept(draining(), D1, D2, C1, *pods) == ["a", "b"]
 
 
+def test_a_pod_that_requests_no_cpu_has_a_place_on_a_node_whose_cpu_is_overcommitted() -> None:
+    full = [web("f1", "c1", cpu="3"), web("f2", "c1", cpu="2")]
+    modest = pod("a", on="d1", requests={"memory": "1Gi"})
+
+    assert swept(draining(), D1, C1, modest, *full) == ["a"]
+    assert swept(draining(), D1, C1, web("a", "d1", cpu="1m"), *full) == []
+
+
 def test_a_sweep_drains_no_node_that_would_have_to_be_closed() -> None:
     assert swept(draining(autoCordon=True), D1, C1, web("a", "d1")) == []
 
