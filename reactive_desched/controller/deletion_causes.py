@@ -34,6 +34,9 @@ ROLLOUT_KEPT_S: Final = 5.0
 MAX_ROLLOUTS: Final = 10_000
 """So many rollouts are kept, of one workload each; then the oldest is forgotten."""
 
+MAX_ENDED_JOBS: Final = 10_000
+"""So many Jobs that have ended are remembered; then the oldest is forgotten."""
+
 CAUSES_READ: Final = ("deployments", "statefulsets", "replicasets", "jobs", "namespaces")
 """The resources whose objects explain deletions."""
 
@@ -82,10 +85,21 @@ class DeletionCauses:
     def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._rollouts: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._ended_jobs: OrderedDict[str, None] = OrderedDict()
 
     def follow(self, change: WorkloadChanged, now: float) -> None:
-        """Remember a rollout that is under way, and for a while one that has ended."""
+        """Remember a rollout that is under way, for a while one that has ended, and Jobs that have.
+
+        A Job may be deleted as soon as it has ended, before the pods that it ended are gone.
+        """
         uid = change.uid
+        job = self._view.store(Job).get(uid)
+        if job is not None:
+            if job.tries is not None and job.tries.is_over:
+                self._ended_jobs[uid] = None
+                if len(self._ended_jobs) > MAX_ENDED_JOBS:
+                    self._ended_jobs.popitem(last=False)
+            return
         workload = self._view.workload(uid)
         if workload is not None and workload.rollout:
             self._rollouts[uid] = workload.rollout, _UNDER_WAY
@@ -119,7 +133,7 @@ class DeletionCauses:
             return deletion.ended(DELETED, "it has no owner", is_explained=False)
         own, top = (each.named(pod.namespace) for each in (deletion.owners[0], deletion.owners[-1]))
         for each in deletion.owners:
-            if self._is_owner_gone(each):
+            if self._is_owner_gone(each) and each.uid not in self._ended_jobs:
                 return deletion.ended(OWNER_GONE, each.named(pod.namespace))
             if why := self._why_job_gave_up(each):
                 return deletion.ended(JOB_ENDED, f"{each.named(pod.namespace)}: {why}")
@@ -141,6 +155,8 @@ class DeletionCauses:
         return rollout if now <= until else ""
 
     def _why_job_gave_up(self, owner: OwnerReference) -> str:
+        if owner.uid in self._ended_jobs:
+            return "it has ended"
         job = self._view.store(Job).get(owner.uid) if owner.is_batch_job else None
         if job is None or job.tries is None:
             return ""

@@ -281,6 +281,8 @@ class Disruptions:
         deletion, past = waiting.deletion, waiting.past
         del self._unexplained[deletion.pod.uid]
         ended = self._causes.explain(deletion, self._clock())
+        if ended.is_explained and ended.cause != waiting.end.cause:
+            ended = replace(ended, message=f"{ended.message}, seen after the pod's deletion")
         if past is not None and not ended.is_explained:
             self._correct_late(past, "deleted")
         else:

@@ -228,6 +228,23 @@ async def test_the_end_of_a_job_may_arrive_a_moment_after_its_pods_are_deleted()
     assert causes(flow) == [("work", "JobEnded")]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_what_a_job_ended_it_ended_though_it_is_deleted_at_once(*, is_first: bool) -> None:
+    work = pod("work", on="n2", owner="Job/batch")
+    async with following(batch_job(), work) as flow:
+        if is_first:
+            flow.deliver(leaving(work))
+            await anyio.sleep(0.1)
+        flow.deliver(batch_job(is_over=True))
+        await anyio.sleep(0.1)
+        flow.delete(batch_job(is_over=True))
+        if not is_first:
+            flow.deliver(leaving(work))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert causes(flow) == [("work", "JobEnded")]
+
+
 def rolled_out_and_done(flow: FakeEdgesController) -> None:
     flow.deliver(deployment(2, "rolls out")[0])
     flow.deliver(deployment(2)[0])
@@ -276,6 +293,19 @@ async def test_what_explains_a_deletion_may_arrive_a_moment_after_it(
         [ended] = flow.intent_store.disruptions
         assert (ended.pod.name, ended.cause, ended.is_explained) == ("web", cause, True)
         assert [str(owner) for owner in ended.owners] == ["ReplicaSet/web", "Deployment/web"]
+        assert ended.message.endswith(", seen after the pod's deletion")
+
+
+async def test_what_explains_a_deletion_that_is_seen_later_was_seen_before() -> None:
+    web, other = replicas("web", "other")
+    async with following(*deployment(2), web, other) as flow:
+        flow.delete(deployment(2)[0])
+        flow.deliver(leaving(web))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+        [ended] = flow.intent_store.disruptions
+        assert ended.cause == "OwnerGone"
+        assert "seen after" not in ended.message
 
 
 async def test_what_explains_a_deletion_may_be_over_when_it_arrives() -> None:

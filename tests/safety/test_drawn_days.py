@@ -2,7 +2,8 @@
 
 What really ended each pod is seen in the simulator: by the part of it that wrote the end. The
 record must name the same cause; of two that come within two seconds it may name either, as a
-deletion does not say by whom, and watches bring it and what its owner did in any order.
+deletion does not say by whom, and watches bring it and what its owner did in any order. What a Job
+ended it ended, also where the Job is deleted in the same moment.
 """
 
 from collections.abc import Callable
@@ -243,6 +244,8 @@ def with_either(causes: dict[str, list[str]], day: DrawnDay, seen: Truth) -> dic
         struck_s, cause = day.strikes.get(app, (-HOUR_S, ""))
         is_at_once = abs(seen.ended_s.get(uid, 0.0) - struck_s) < AT_ONCE_S
         may_be = {cause, EXPECTED[app]} if is_at_once else set[str]()
+        if seen.causes.get(uid) == "JobEnded":
+            may_be.discard("OwnerGone")
         found[uid] = [seen.causes[uid] if each in may_be else each for each in named]
     return found
 
