@@ -16,7 +16,7 @@ __all__ = ["Answer", "Plane", "Planes", "plain"]
 Object = dict[str, Any]  # a Kubernetes object as JSON
 JSON, MERGE = "application/json", "application/merge-patch+json"
 STRATEGIC, JSON_PATCH = "application/strategic-merge-patch+json", "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
+APPLY, YAML = "application/apply-patch+yaml", "application/yaml"
 _STABLE_S: Final = 1.0
 _WITHIN_S: Final = 15.0
 _MADE_UP: Final = (
@@ -65,7 +65,7 @@ class Plane:
         request = urllib.request.Request(
             f"{self.url}/{path}",
             method=method,
-            data=None if body is None else json.dumps(body).encode(),
+            data=_written(body),
             headers={"Content-Type": content_type, "Accept": accept},
         )
         if self.token:
@@ -82,6 +82,13 @@ class Plane:
         answer = self.send("GET", path)
         found: list[Object] = answer.body.get("items", []) if answer.code == 200 else []
         return found
+
+
+def _written(body: object) -> bytes | None:
+    """Return a body as it is sent: a text as it stands."""
+    if body is None:
+        return None
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _answer(code: int, content: bytes, headers: Any) -> Answer:

@@ -4,8 +4,10 @@ from aiohttp import web
 from msgspec import Struct
 
 from reactive_desched.sim.http.conform import Conformed, conform, conform_metadata
+from reactive_desched.sim.http.duplicate_fields import NOTHING_TWICE, Twice
+from reactive_desched.sim.http.rendering import encode
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.status import StatusError, bad_request, cause, invalid
+from reactive_desched.sim.status import StatusError, bad_request, cause
 from reactive_desched.sim.views import View
 
 __all__ = ["Typed", "typed_body", "typed_result"]
@@ -20,10 +22,10 @@ class Typed(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def typed_body(request: web.Request, view: View, body: Obj, twice: tuple[str, ...] = ()) -> Typed:
+def typed_body(request: web.Request, view: View, body: Obj, twice: Twice = NOTHING_TWICE) -> Typed:
     """Read an object a client sent; raise 400 for what its type cannot hold.
 
-    `twice` are the fields that it has more than once: the last of each counts.
+    Of the fields that it has `twice` the last counts.
     """
     kind, mode = view.resource, _mode(request)
     read = _read(view, body)
@@ -33,11 +35,11 @@ def typed_body(request: web.Request, view: View, body: Obj, twice: tuple[str, ..
     return Typed(read.obj, _warnings(mode, read.unknown, twice))
 
 
-def typed_config(request: web.Request, view: View, config: Obj) -> Typed:
+def typed_config(request: web.Request, view: View, config: Obj, twice: Twice) -> Typed:
     """Read an object that is applied: whatever is asked for, it has no field beyond its type."""
     kind, mode = view.resource, _mode(request)
     read = _read(view, config)
-    if why := _why_not(mode, (), read.wrong):
+    if why := _why_not(mode, (), read.wrong, NOTHING_TWICE):
         text = f'in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{kind.kind} {text}: {why}")
     if read.unknown:
@@ -45,18 +47,27 @@ def typed_config(request: web.Request, view: View, config: Obj) -> Typed:
         said = faults[0] if len(faults) == 1 else "\n  ".join(("errors:", *faults))
         meta = config.get("metadata") or {}
         named = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
-        what = f"({named}; {kind.api_version}, Kind={kind.kind})"
+        what = f"({named}; {kind.group}/{kind.version}, Kind={kind.kind})"
         raise StatusError(500, "", f"failed to create typed patch object {what}: {said}")
-    return Typed(read.obj)
+    if mode == "Strict" and twice.refusal:
+        text = "error strict decoding YAML: error converting YAML to JSON"
+        raise bad_request(f"{text}: {', '.join(twice.refusal)}")
+    return Typed(read.obj, _warnings(mode, (), twice))
 
 
-def typed_result(request: web.Request, view: View, name: str, patched: Obj) -> Typed:
-    """Decode a patched object; raise 422 where it does not fit its type."""
-    kind, mode = view.resource, _mode(request)
-    read = _read(view, patched)
-    if why := _why_not(mode, read.unknown, read.wrong):
-        raise invalid(kind, name, [cause("FieldValueInvalid", "patch", f"Invalid value: {why}")])
-    return Typed(read.obj, _warnings(mode, read.unknown))
+def typed_result(
+    request: web.Request, view: View, patched: Obj, shown: str, twice: Twice = NOTHING_TWICE
+) -> Typed:
+    """Decode a patched object; raise 422 where it does not fit its type, or the patch is refused.
+
+    `shown` is what the refusal shows, and `twice` what the patch has twice.
+    """
+    mode, read = _mode(request), _read(view, patched)
+    if why := _why_not(mode, read.unknown, read.wrong, twice):
+        text = f"Invalid value: {encode(shown).decode()}: {why}"
+        details = {"causes": [cause("FieldValueInvalid", "patch", text)]}
+        raise StatusError(422, "Invalid", f' "" is invalid: patch: {text}', details=details)
+    return Typed(read.obj, _warnings(mode, read.unknown, twice))
 
 
 def _read(view: View, obj: Obj) -> Conformed:
@@ -84,22 +95,17 @@ def _mode(request: web.Request) -> str:
     )
 
 
-def _why_not(
-    mode: str, unknown: tuple[str, ...], wrong: tuple[str, ...], twice: tuple[str, ...] = ()
-) -> str:
+def _why_not(mode: str, unknown: tuple[str, ...], wrong: tuple[str, ...], twice: Twice) -> str:
     if wrong:
         return wrong[0]
-    if mode == "Strict" and (complaints := _complaints(unknown, twice)):
+    if mode == "Strict" and (complaints := (*twice.refusal, *_unknown(unknown))):
         return "strict decoding error: " + ", ".join(complaints)
     return ""
 
 
-def _warnings(mode: str, unknown: tuple[str, ...], twice: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return _complaints(unknown, twice) if mode in ("", "Warn") else ()
+def _warnings(mode: str, unknown: tuple[str, ...], twice: Twice) -> tuple[str, ...]:
+    return (*twice.warnings, *_unknown(unknown)) if mode in ("", "Warn") else ()
 
 
-def _complaints(unknown: tuple[str, ...], twice: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        *(f'duplicate field "{path}"' for path in twice),
-        *(f'unknown field "{path}"' for path in unknown),
-    )
+def _unknown(fields: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f'unknown field "{path}"' for path in fields)

@@ -9,7 +9,13 @@ from aiohttp import web
 
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.http import protobuf
-from reactive_desched.sim.http.duplicate_fields import fields_twice
+from reactive_desched.sim.http.duplicate_fields import (
+    NOTHING_TWICE,
+    Twice,
+    twice_in_json,
+    twice_in_patch,
+    twice_in_yaml,
+)
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
 from reactive_desched.sim.http.yaml_bodies import parse_yaml
@@ -25,11 +31,13 @@ __all__ = [
     "media_type",
     "object_body",
     "refusal",
+    "said_twice",
     "success",
 ]
 
 _JSON = "application/json"
 YAML = "application/yaml"
+JSON_PATCH = "application/json-patch+json"
 APPLIED = ("application/apply-patch+yaml",)
 """The formats of server-side apply."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
@@ -110,11 +118,25 @@ async def object_body(request: web.Request, view: View) -> Typed:
     _check_type(body, kind)
     if view.schema is None:
         _check_parts(body, kind)
-    twice = fields_twice(await request.read()) if media_type(request) == _JSON else ()
+    twice = await said_twice(request)
     await asyncio.sleep(0)
     read = typed_body(request, view, body, twice)
     await asyncio.sleep(0)
     return read
+
+
+async def said_twice(request: web.Request) -> Twice:
+    """Return what the body of a request has twice, which is one of those that were read."""
+    if request.query.get("fieldValidation") == "Ignore":
+        return NOTHING_TWICE
+    body, media = await request.read(), media_type(request)
+    if media == protobuf.MEDIA_TYPE or not body.strip():
+        return NOTHING_TWICE
+    if media == JSON_PATCH:
+        return twice_in_patch(body)
+    if media not in (YAML, *APPLIED):
+        return twice_in_json(body)
+    return twice_in_yaml(body)
 
 
 def media_type(request: web.Request) -> str:

@@ -20,6 +20,7 @@ from reactive_desched.sim.http.messages import (
     json_body,
     media_type,
     object_body,
+    said_twice,
     success,
 )
 from reactive_desched.sim.http.options import (
@@ -29,7 +30,7 @@ from reactive_desched.sim.http.options import (
     is_forced,
 )
 from reactive_desched.sim.http.ownership.managers import Manager, applied, owned_after
-from reactive_desched.sim.http.rendering import Rendering
+from reactive_desched.sim.http.rendering import Rendering, encode
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
@@ -115,9 +116,13 @@ async def patch(
         raise not_found(target.resource, target.name)
     if target.subresource == "scale":
         changed = PATCHES[media](scale_of(target.resource, current), change)
-        read = typed_result(request, _SCALES, target.name, changed)
+        read = typed_result(request, _SCALES, changed, _shown(media, change, changed))
         return _store_scale(parts, request, target, read.obj)
-    meant = _patched(request, target, PATCHES[media](target.view.shown(current), change))
+    changed = PATCHES[media](target.view.shown(current), change)
+    if not isinstance(changed.get("metadata"), dict):
+        raise bad_request("the patch leaves an object without metadata")
+    twice = await said_twice(request)
+    meant = typed_result(request, target.view, changed, _shown(media, change, changed), twice)
     stored = _update(parts, request, target, _placed(meant.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
     return answer(request, shown, warnings=_warnings(target, meant))
@@ -144,13 +149,13 @@ async def _apply(
     if target.subresource == "scale":
         replicas = (config.get("spec") or {}).get("replicas")
         config = with_value({}, target.resource.scale.wanted, replicas)
-    meant = typed_config(request, target.view, config)
+    meant = typed_config(request, target.view, config, await said_twice(request))
     live = None if current is None else target.view.shown(current)
     now = parts.store.clock.now()
     placed = _placed(meant.obj, target)
     result = applied(target.resource, live, placed, _writer(request, target), now, force=force)
     owners: Owners = lambda _old, _new: result.managed_fields  # noqa: E731 -- they are found
-    obj = typed_result(request, target.view, target.name, result.obj).obj
+    obj = typed_result(request, target.view, result.obj, encode(result.obj).decode()).obj
     write, code = (_create, 201) if current is None else (_update, 200)
     stored = write(parts, request, target, _placed(obj, target), owners)
     if target.subresource == "scale":
@@ -176,10 +181,24 @@ def _warnings(target: Target, sent: Typed) -> tuple[str, ...]:
     return (*sent.warnings, *annotation_warnings(target.resource.kind, sent.obj))
 
 
-def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:
-    if not isinstance(changed.get("metadata"), dict):
-        raise bad_request("the patch leaves an object without metadata")
-    return typed_result(request, target.view, target.name, changed)
+def _shown(media: str, change: Any, changed: Obj) -> str:
+    """Return what a refusal of a patch shows: the object that it makes, or the patch itself."""
+    return _as_go_prints(change) if media == STRATEGIC else encode(changed).decode()
+
+
+def _as_go_prints(value: Any) -> str:
+    """Return a JSON value as Go prints a map."""
+    match value:
+        case dict():
+            pairs = (f"{key}:{_as_go_prints(value[key])}" for key in sorted(value))
+            return f"map[{' '.join(pairs)}]"
+        case list():
+            return f"[{' '.join(map(_as_go_prints, value))}]"
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+    return str(value)
 
 
 async def delete_one(

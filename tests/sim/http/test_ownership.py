@@ -303,7 +303,7 @@ async def test_a_field_that_a_type_does_not_have_is_not_applied(api: Any, mode: 
     assert (status, body["message"]) == (
         500,
         verbatim(
-            "failed to create typed patch object (default/a; v1, Kind=ConfigMap):"
+            "failed to create typed patch object (default/a; /v1, Kind=ConfigMap):"
             " .lost: field not declared in schema"
         ),
     )

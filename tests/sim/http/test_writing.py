@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.sim.http.duplicate_fields import twice_in_patch, twice_in_yaml
 from reactive_desched.sim.server import Settings
 from tests.support.golden import verbatim
 
@@ -157,3 +158,41 @@ class TestWithASmallBodyLimit:
         large = {"metadata": {"name": "a", "annotations": {"x": "y" * 2000}}}
         status, body = await api.ask("POST", PODS, large)
         assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        pytest.param("a: 1\nb: 2\n", (), id="none"),
+        pytest.param("a: 1\na: 2\n", ('line 2: key "a" already set in map',), id="one"),
+        pytest.param(
+            "a: 1\na:\n  # a line\n  b: 2\n", ('line 4: key "a" already set in map',), id="below"
+        ),
+        pytest.param(
+            "- a: {b: 1, b: 2}\n  a: 3\n",
+            (
+                'line 1: key "b" already set in map',
+                'line 2: key "a" already set in map',
+            ),
+            id="within one that comes again",
+        ),
+        pytest.param('{"a": 1, "a": 2}', ('line 1: key "a" already set in map',), id="as JSON"),
+        pytest.param("a: [", (), id="not YAML"),
+    ],
+)
+def test_keys_that_come_twice_in_yaml_are_named_by_the_line_of_the_value(
+    written: str, found: tuple[str, ...]
+) -> None:
+    twice = twice_in_yaml(written.encode())
+
+    assert twice.warnings == found
+    assert twice.refusal == (("\n  ".join(("yaml: unmarshal errors:", *found)),) if found else ())
+
+
+def test_a_json_patch_has_the_fields_of_operations_alone() -> None:
+    written = b'[{"op": "test", "op": "add", "odd": {"a": 1, "a": 2}, "value": {"b": 1, "b": 2}}]'
+    assert twice_in_patch(written).warnings == (
+        'json patch duplicate field "[0].op"',
+        'json patch unknown field "[0].odd"',
+        'json patch duplicate field "[0].value.b"',
+    )

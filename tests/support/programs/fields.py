@@ -1,5 +1,6 @@
 """Programs about single fields: what is refused, filled in, kept, or may not change."""
 
+import re
 from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from tests.support.programs.objects import (
     set_status,
     workload,
 )
-from tests.support.two_planes import JSON_PATCH, MERGE, STRATEGIC, Plane, Planes
+from tests.support.two_planes import APPLY, JSON_PATCH, MERGE, STRATEGIC, YAML, Plane, Planes
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 
@@ -93,6 +94,43 @@ def unknown_fields(planes: Planes) -> None:
     planes.send("POST", maps, {"metadata": {"name": "b"}, "data": []}, only=_reason)
     text = pod("b", terminationGracePeriodSeconds="soon")
     planes.send("POST", core(planes, "pods"), text, only=_reason)
+
+
+def fields_that_come_twice(planes: Planes) -> None:
+    """Send bodies and patches that have a key twice, in each format, judged in each way."""
+    maps = core(planes, "configmaps")
+    planes.send("POST", maps, {"metadata": {"name": "a"}, "data": {"k": "0"}})
+    plain_yaml = "metadata:\n  name: b\ndata:\n  k: '1'\n  k: '2'\nlost: 1\ndata: {j: '3'}\n"
+    applied = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: '1'\n  k: '2'\n"
+    deep_yaml = "metadata:\n  name: b\ndata:\n  k: '1'\n\ndata:\n  # none\n  'j': '3'\n  j: '4'\n"
+    as_json = '{"metadata": {"name": "b"}, "data": {"k": "1", "k": "2"}, "lost": 1}'
+    merging = '{"data": {"k": "1", "k": "2"}, "lost": 1, "data": {"k": "3"}}'
+    listed = '[{"op": "add", "op": "replace", "path": "/data/k", "value": "4", "odd": 1}]'
+    for judged in (
+        "",
+        "&fieldValidation=Ignore",
+        "&fieldValidation=Warn",
+        "&fieldValidation=Strict",
+    ):
+        made, changed = f"{maps}?dryRun=All{judged}", f"{maps}/a?dryRun=All{judged}"
+        planes.send("POST", made, plain_yaml, YAML)
+        planes.send("PUT", changed, plain_yaml.replace("name: b", "name: a"), YAML)
+        planes.send("POST", made, as_json)
+        planes.send("POST", made, deep_yaml, YAML)
+        planes.send("PATCH", changed, merging, MERGE, only=_without_object)
+        planes.send("PATCH", changed, merging, STRATEGIC)
+        planes.send("PATCH", changed, listed, JSON_PATCH, only=_without_object)
+        planes.send("PATCH", f"{changed}&fieldManager=me&force=true", applied, APPLY)
+        planes.send("PATCH", f"{changed}&fieldManager=me&force=true", applied + "lost: 1\n", APPLY)
+
+
+def _without_object(body: Any) -> object:
+    """Return an answer; of a refusal, its words without the patched object that it shows."""
+    if body.get("kind") != "Status":
+        return body
+    said = [body["message"], *(each["message"] for each in body["details"]["causes"])]
+    hidden = [re.sub(r'"{.*}": ', '"OBJECT": ', each) for each in said]
+    return hidden, body["code"], body["reason"], sorted(body["details"])
 
 
 def _spec(body: Any) -> object:
@@ -668,6 +706,7 @@ FIELDS = (
     quantities_and_empties,
     field_selectors_of_every_kind,
     unknown_fields,
+    fields_that_come_twice,
     scales,
     finalizers,
     names,
