@@ -179,8 +179,16 @@ class _Variables:
             return NO_COMPRESSION
         if compression == GZIP and protocol != "grpc":
             return GZIP
-        why = "over gRPC" if compression == GZIP else "it is neither gzip nor none"
-        self.notices.append(f"{name} is not followed ({why}): requests are not compressed")
+        if compression == GZIP:
+            remedy = f"gzip needs {self._name('PROTOCOL')}=http/protobuf, and port 4318 of most"
+            self.notices.append(
+                f"{name} is not followed: requests over gRPC are not compressed; {remedy}"
+                " collectors"
+            )
+        else:
+            self.notices.append(
+                f"{name} is not followed (it is neither gzip nor none): requests are not compressed"
+            )
         return NO_COMPRESSION
 
     def _url(self, protocol: str) -> str:

@@ -91,7 +91,7 @@ class OtlpEndpoint(CertificateFiles):
             raise FieldErrors([error])
         if self.protocol == "grpc" and self.compression != NO_COMPRESSION:
             message = "requests over gRPC are not compressed"
-            hint = "remove it, or write protocol: http/protobuf"
+            hint = "write protocol: http/protobuf, with port 4318 of most collectors, or remove it"
             raise field_error(message, hint, ("compression",), rule=Rule.CONTRADICTING_SETTINGS)
         return self
 
