@@ -15,7 +15,7 @@ _OF_OPERATIONS = ("op", "path", "from", "value")
 
 
 class Twice(Struct, frozen=True):
-    """What comes twice: a warning for each, and what a refusal says of it."""
+    """Names what comes twice: in a warning for each, and in what a refusal says of it."""
 
     warnings: tuple[str, ...] = ()
     refusal: tuple[str, ...] = ()
