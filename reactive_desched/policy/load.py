@@ -16,6 +16,7 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.references import (
     drains_without_plugin,
+    misnamed_plugins,
     unknown_plugins_and_changes,
     unknown_profiles,
 )
@@ -273,6 +274,9 @@ def _read_settings(
     from reactive_desched.policy.settings.pace import at_pace
 
     location = document.location
+    if registry is not None:
+        for diagnostic in misnamed_plugins(location, registry):
+            diagnostics.add(diagnostic)
     settings = decode_settings(location, diagnostics, _IDENTITY)
     if settings is None:
         return None

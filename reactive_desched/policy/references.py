@@ -1,6 +1,6 @@
 """Checks the names in settings against the plugins that there are, and the policy's profiles."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,27 +21,35 @@ if TYPE_CHECKING:
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
 
+def misnamed_plugins(location: SourceLocation, registry: Registry) -> Iterator[Diagnostic]:
+    """Name the plugins that do not exist where settings have a plugin's name as a key.
+
+    That is said of settings which are wrong elsewhere, too.
+    """
+    profiles = location.below("profiles")
+    for at in (
+        location.below("debounce", "perPlugin"),
+        location.below("guards", "ignoredBy"),
+        *(profiles.below(name, "plugins") for name in profiles.field_names()),
+    ):
+        yield from _unknown_plugins(at.field_names(), at, registry)
+
+
 def unknown_plugins_and_changes(
     settings: "ReactiveSettings", location: SourceLocation, registry: Registry
 ) -> Iterator[Diagnostic]:
-    """Name what settings say of plugins, and of changes to plugins, that do not exist."""
-    yield from _unknown_names(settings.debounce, location.below("debounce"), registry)
-    at = location.below("guards", "ignoredBy")
-    yield from _unknown_plugins(settings.guards.ignored_by, at, registry)
-    for profile, named in settings.profiles.items():
-        at = location.below("profiles", profile, "plugins")
-        yield from _unknown_plugins(named.plugins, at, registry)
+    """Name the changes that matter to no plugin, and the plugins in lists that do not exist."""
+    yield from _unknown_changes(settings.debounce, location.below("debounce"), registry)
     for concerns, at in _concerns(settings, location):
         names = {name: place for place, name in enumerate(concerns.plugins)}
         yield from _unknown_plugins(names, at.below("plugins"), registry, names.__getitem__)
 
 
-def _unknown_names(
+def _unknown_changes(
     debounce: "DebounceSettings", at: SourceLocation, registry: Registry
 ) -> Iterator[Diagnostic]:
-    """Name the plugins that do not exist, and the kinds of change to which none reacts."""
+    """Name the kinds of change to which no plugin reacts."""
     known = plugin_names(registry)
-    yield from _unknown_plugins(debounce.per_plugin, at.below("perPlugin"), registry)
     by_place = {(): debounce.per_change} | {
         ("perPlugin", name): own.per_change
         for name, own in debounce.per_plugin.items()
@@ -64,14 +72,14 @@ def _unknown_names(
 
 
 def _unknown_plugins(
-    by_plugin: Mapping[str, object],
+    names: Iterable[str],
     at: SourceLocation,
     registry: Registry,
     step: Callable[[str], str | int] = str,
 ) -> Iterator[Diagnostic]:
-    """Name the plugins that do not exist among the keys of a setting; `step` leads to each."""
+    """Name the plugins that do not exist among the names in a setting; `step` leads to each."""
     known = plugin_names(registry)
-    for name in sorted(by_plugin.keys() - known):
+    for name in sorted({*names} - known):
         yield at.below(step(name)).diagnostic(
             "there is no such plugin",
             did_you_mean(name, known),

@@ -248,6 +248,7 @@ def test_a_plugin_that_ignores_guards_must_exist_and_so_must_the_guards(files: F
     status, said = files.check(p=text)
     assert status == 2
     assert "guards.ignoredBy.PodLifetime[0]: the text" in said
+    assert "guards.ignoredBy.PodLifetime: there is no such plugin [RD401]" in said
     assert "guards.disabled[0]: the text" in said
 
     status, said = files.check(p=text.replace("Node]", "Nodes]").replace("[All]", "[]"))

@@ -77,6 +77,11 @@ class SourceLocation(Struct, frozen=True):
         node = self.node
         return map(self.below, range(len(node.items) if isinstance(node, SequenceNode) else 0))
 
+    def field_names(self) -> Iterator[str]:
+        """Return the names of the fields of a mapping; nothing where there is no mapping."""
+        node = self.node
+        return (each.key for each in (node.entries if isinstance(node, MappingNode) else ()))
+
     def texts(self) -> Iterator[tuple[str, "SourceLocation"]]:
         """Return the texts in a list, each with its place; what is no text is left out."""
         return ((item.text, item) for item in self.items() if item.text is not None)
