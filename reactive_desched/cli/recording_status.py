@@ -18,7 +18,9 @@ recorded, and what of it is damaged. What lies behind a damaged place cannot be 
 segment; everything else can."""
 _EPILOG = """\
 with -o json, one object: "recording", "first", "last", "bytes", "segments", "version", "cluster",
-"gaps" (each "since", "until") and "damages" (each "file", "offset", "message")
+"gaps" (each "since", "until") and "damages" (each "file", "offset", "message", "isTornEnd")
+
+the end of what a process wrote that was killed may be torn: it is cut off, which is said
 
 exit status: 0 it can be read, 1 it is damaged or there is none, 2 the arguments are wrong"""
 
@@ -54,7 +56,7 @@ def _status(arguments: argparse.Namespace) -> int:
         layout = layout_for(sys.stdout)
         rows = [("recording", str(path)), *_rows(found)]
         sys.stdout.writelines(f"{line}\n" for line in align(rows, width=layout.width))
-    return 1 if found.damages else 0
+    return 0 if all(each.is_torn_end for each in found.damages) else 1
 
 
 def _as_json(path: str, found: "RecordingSummary") -> dict[str, Any]:
@@ -71,7 +73,15 @@ def _as_json(path: str, found: "RecordingSummary") -> dict[str, Any]:
         "gaps": [
             {"since": format_moment(a), "until": format_moment(b)} for a, b in found.interruptions
         ],
-        "damages": found.damages,
+        "damages": [
+            {
+                "file": each.file,
+                "offset": each.offset,
+                "message": each.message,
+                "isTornEnd": each.is_torn_end,
+            }
+            for each in found.damages
+        ],
     }
 
 
@@ -93,4 +103,7 @@ def _rows(found: "RecordingSummary") -> "Iterator[tuple[str, str]]":
         length = format_age(until_s - since_s)
         yield "gap", f"{format_second(since_s)} to {format_second(until_s)}, {length}"
     for damage in found.damages:
-        yield "damaged", f"{damage}; it cannot be read from there to the next segment"
+        if damage.is_torn_end:
+            yield "torn end", str(damage)
+        else:
+            yield "damaged", f"{damage}; it cannot be read from there to the next segment"

@@ -17,8 +17,10 @@ _EPILOG = """\
 what is equal is the pod, the plugin, the verdict, the gate and its reason, at a time within
 debounce.maxWait of the settings in force
 
+the end of what a process wrote that was killed may be torn: it is cut off, which is said
+
 exit status: 0 all decisions are equal, 1 some differ, a plugin failed, or the recording or the
-journal cannot be read, 2 the arguments are wrong"""
+journal is damaged or cannot be read, 2 the arguments are wrong"""
 
 
 def add(commands: Commands) -> None:
@@ -70,7 +72,8 @@ def _call(arguments: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(report))
     for fault in report.plugin_faults:
         print_warning(fault)
-    return 1 if report.differences or report.plugin_faults or not report.lives else 0
+    is_wrong = report.differences or report.plugin_faults or report.is_damaged
+    return 1 if is_wrong or not report.lives else 0
 
 
 def _options(arguments: argparse.Namespace) -> "ReplayOptions":

@@ -7,14 +7,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.recording.frames import SegmentBegins
+from reactive_desched.recording.frames import NO_FRAME, SegmentBegins
 from reactive_desched.recording.items import Damage, Instant, PictureBegun
 from reactive_desched.recording.rows import picture_end
 from reactive_desched.recording.segments import (
     OnDamage,
     frames_in,
     ignore_damage,
-    missing_before,
+    name_lost_end,
     picture_begun_in,
     recording_paths,
     unreadable,
@@ -201,28 +201,17 @@ def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
     """Return the segments of a recording; raises NotRecorded where none can be read."""
     spans: list[_Span] = []
     damages: list[Damage] = []
-    before: Path | None = None
-    for each in recording_paths(path):
-        damages += missing_before(each, before)
-        before = each
-        _read_spans(each, spans, damages.append)
-    if not spans:
-        raise unreadable(path, damages)
-    for damage in damages:
-        on_damage(damage)
-    return spans
-
-
-def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
-    """Add the segments of a file."""
     segment: SegmentBegins | None = None
-    for _, each in frames_in((path,), on_damage, 0):
+    named = 0  # of the damages, before the segment that was read last
+    for file, each in frames_in(recording_paths(path), damages.append, 0):
         if isinstance(each, SegmentBegins):
-            segment = each
+            segment, last = each, spans[-1].last if spans else NO_FRAME
+            name_lost_end(file, each, last, damages[named:], damages.append)
+            named = len(damages)
         elif segment is not None:
-            begun, pieces = picture_begun_in(each, path, on_damage), [[each.at, each.at]]
+            begun, pieces = picture_begun_in(each, file, damages.append), [[each.at, each.at]]
             spans.append(
-                _Span(path, segment.offset, pieces, segment.continues, each.checksum, begun)
+                _Span(file, segment.offset, pieces, segment.continues, each.checksum, begun)
             )
             segment = None
         else:
@@ -232,3 +221,8 @@ def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
                 pieces[-1][-1] = Instant(before.wall_s + passed_s, each.at.monotonic_s)
                 pieces.append([each.at, each.at])
             pieces[-1][-1] = each.at
+    if not spans:
+        raise unreadable(path, damages)
+    for damage in damages:
+        on_damage(damage)
+    return spans

@@ -36,6 +36,8 @@ NO_FRAME: Final = 0
 _BEGIN: Final = struct.Struct(f"<{len(MAGIC)}sI")
 _HEADER: Final = struct.Struct("<IIIdd")
 _LEVEL: Final = 3
+_MOST_ADDED: Final = 1024
+"""So much longer, and by a 128th, may rows be that zstd did not shorten."""
 _SEGMENT_NAME: Final = re.compile(r"[0-9].*\.rdrec")
 _NO_MEMORY: Final = "not enough memory", "returned null pointer"
 """What zstd says where it gets none."""
@@ -130,7 +132,7 @@ def read_frames(
         if not head:
             return
         if len(head) < _BEGIN.size or not head.startswith(MAGIC):
-            on_damage(Damage(name, at, _not_a_segment(head)))
+            on_damage(Damage(name, at, *_not_a_segment(head)))
             next_at = _find_segment(file, at + 1)
             if next_at is None:
                 return
@@ -146,13 +148,20 @@ def read_frames(
                 at, before = found.end, found.checksum
                 continue
             if found:
-                on_damage(Damage(name, at, found))
+                is_torn = isinstance(found, _Torn)
+                on_damage(Damage(name, at, str(found), is_torn))
                 next_at = _find_segment(file, at)
                 if next_at is None:
                     return
                 at = next_at
             break
         file.seek(at)
+
+
+class _Torn(str):
+    """What is wrong with a frame that ends with the file."""
+
+    __slots__ = ()
 
 
 def _read_frame(file: Readable, at: int, before: int) -> Frame | str:
@@ -166,7 +175,7 @@ def _read_frame(file: Readable, at: int, before: int) -> Frame | str:
     if len(head) < _HEADER.size:
         return _torn(len(head))
     length, raw_bytes, checksum, wall_s, monotonic_s = _HEADER.unpack(head)
-    if raw_bytes > MAX_RAW_BYTES or length > 2 * MAX_RAW_BYTES:
+    if raw_bytes > MAX_RAW_BYTES or length > raw_bytes + raw_bytes // 128 + _MOST_ADDED:
         return "the header of the frame is damaged"
     payload = file.read(length)
     instant = Instant(wall_s, monotonic_s)
@@ -177,21 +186,23 @@ def _read_frame(file: Readable, at: int, before: int) -> Frame | str:
     return Frame(at, at + len(head) + length, instant, payload, raw_bytes, checksum)
 
 
-def _torn(size: int) -> str:
-    return f"the last frame was not written to its end: {_cut_off(size)}"
+def _torn(size: int) -> _Torn:
+    return _Torn(f"the last frame was not written to its end: {_cut_off(size)}")
 
 
 def _cut_off(size: int) -> str:
     return f"{size} bytes are cut off"
 
 
-def _not_a_segment(head: bytes) -> str:
+def _not_a_segment(head: bytes) -> tuple[str, bool]:
+    """Return what is wrong with the beginning of a segment, and whether it is a torn end."""
     begin = head[: len(MAGIC)]
     if begin[:-1] == MAGIC[:-1] and begin != MAGIC:
-        return f"its format is {begin[-1]}, and this version reads {MAGIC[-1]}"
+        return f"its format is {begin[-1]}, and this version reads {MAGIC[-1]}", False
     if MAGIC.startswith(begin):
-        return f"the beginning of the segment was not written to its end: {_cut_off(len(head))}"
-    return "no segment of a recording begins here"
+        cut_off = _cut_off(len(head))
+        return f"the beginning of the segment was not written to its end: {cut_off}", True
+    return "no segment of a recording begins here", False
 
 
 def _find_segment(file: Readable, at: int) -> int | None:

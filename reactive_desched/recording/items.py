@@ -402,11 +402,16 @@ class RecordingInterrupted(Item, frozen=True, gc=False):
 
 
 class Damage(Struct, frozen=True, gc=False):
-    """The place of data that a reader could not read, and why: no item of the recording."""
+    """The place of data that a reader could not read, and why: no item of the recording.
+
+    With `is_torn_end` it is how a process that was killed leaves what it was writing: nothing else
+    is missing.
+    """
 
     file: str
     offset: int
     message: str
+    is_torn_end: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}, byte {self.offset}: {self.message}"

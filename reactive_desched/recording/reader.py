@@ -49,6 +49,7 @@ from reactive_desched.recording.segments import (
     find_segments,
     frames_in,
     ignore_damage,
+    name_lost_end,
     recording_paths,
     unreadable,
 )
@@ -210,7 +211,7 @@ def _read(
     folding = _Folding(None, limit) if folding is None else folding
     for path, frame in frames_in(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
-            _name_lost_end(path, frame, checksum, damages, damaged)
+            name_lost_end(path, frame, checksum, tuple(damages), damaged)
             if damages:
                 yield RecordingInterrupted(last, _DAMAGED)
                 damages.clear()
@@ -236,15 +237,6 @@ def _read(
     folding.begin_segment(rows)
     if damages:
         yield RecordingInterrupted(last, _DAMAGED)
-
-
-def _name_lost_end(
-    path: Path, begins: SegmentBegins, last: int, named: Sequence[Damage], on_damage: OnDamage
-) -> None:
-    """Name a segment that does not continue the `last` frame, unless damage was named already."""
-    is_cut = begins.continues != last and NO_FRAME not in (begins.continues, last)
-    if is_cut and not named:
-        on_damage(Damage(path.name, begins.offset, "frames before this segment are lost"))
 
 
 _DAMAGED: Final = "the recording is damaged here"

@@ -237,6 +237,7 @@ _KINDS: Final = tuple(kind for _, kind, _ in _FIELDS)
 _PLACES: Final = range(len(_FIELDS))
 _STATUS_BIT: Final = 1 << _NAMES.index("status")
 _TIMES_BIT: Final = 1 << _NAMES.index("condition_transitions")
+_STATUS_AND_TIMES: Final = _STATUS_BIT | _TIMES_BIT
 _UID_CHARACTERS: Final = 36
 _UID_BYTES: Final = 16
 
@@ -267,7 +268,7 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-        self._numbers: dict[int, int] = {}
+        self._numbers: tuple[dict[int, int], ...] = tuple({} for _ in _PART_TYPES)
         self._kept: list[object] = []  # a part's id is its own only while the part is there
         self._next_number = 0
         self._rows: list[_Row] = []
@@ -380,24 +381,28 @@ class RowWriter:
             and new.generation == old.generation
             and new.made_claims == old.made_claims
         ):
-            mask, values = 0, list[object]()
             status, times = new.status, new.condition_transitions
-            if status is not old.status and status != old.status:
-                values.append(self._part(_STATUS, status))
-                mask = _STATUS_BIT
-            if times != old.condition_transitions:
-                values.append(times)
-                mask |= _TIMES_BIT
+            if status is old.status or status == old.status:
+                if times == old.condition_transitions:
+                    return False
+                mask, values = _TIMES_BIT, [times]
+            elif times == old.condition_transitions:
+                mask, values = _STATUS_BIT, [self._part(_STATUS, status)]
+            else:
+                mask, values = _STATUS_AND_TIMES, [self._part(_STATUS, status), times]
         else:
             mask, values = self._differences(old, new)
-        if not mask:
-            return False
+            if not mask:
+                return False
         began = self.at
         if began is None or not -_CLOCK_ERROR_S <= ahead_s - self._ahead_s <= _CLOCK_ERROR_S:
             after = self._after(Instant(monotonic_s + ahead_s, monotonic_s))
         else:
             after = round((monotonic_s - began.monotonic_s) * 1e6)
-        self._add_change(after, _MODIFIED, new, mask, values)
+        version = new.resource_version
+        row = (5, after, _MODIFIED, _packed(new.uid), version - self._version, mask, values)
+        self._version = version
+        self._rows.append(row)
         return True
 
     def _differences(self, old: Pod, new: Pod) -> tuple[int, list[object]]:
@@ -431,13 +436,15 @@ class RowWriter:
         return round((at.monotonic_s - self.at.monotonic_s) * 1e6)
 
     def _part(self, kind: int, value: object) -> int:
-        number = self._numbers.get(id(value))
+        numbers = self._numbers[kind]  # those of statuses, which are asked for most, are few
+        number = numbers.get(id(value))
         if number is not None:
             return number
         if len(self._kept) >= MAX_PARTS:
-            self._numbers.clear()
+            for each in self._numbers:
+                each.clear()
             self._kept.clear()
-        number = self._numbers[id(value)] = self._next_number
+        number = numbers[id(value)] = self._next_number
         self._next_number += 1
         self._kept.append(value)
         self._rows.append((0, number, kind, value))

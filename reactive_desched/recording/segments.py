@@ -99,7 +99,7 @@ def recorded_cluster(folder: Path) -> PictureBegun | None:
     return next((begun for _, begun in heads if begun.cluster_uid), None)
 
 
-NOTHING_RECORDED: Final = (
+_NOTHING_RECORDED: Final = (
     "nothing is recorded in it: its process ended before it wrote into it, or the file was emptied"
 )
 
@@ -115,6 +115,18 @@ def missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
     if number > last + 2:
         lost, it = f"segments {first} to {number - 1:08} of the recording are not here", "them"
     yield Damage(path.name, 0, f"before it {lost}: copy {it} to this folder")
+
+
+def name_lost_end(
+    path: Path, begins: SegmentBegins, last: int, named: Iterable[Damage], on_damage: OnDamage
+) -> None:
+    """Name a segment that does not continue the `last` frame before it.
+
+    Where damage was `named` since then, that says it, unless it seemed to be a torn end.
+    """
+    is_cut = begins.continues != last and NO_FRAME not in (begins.continues, last)
+    if is_cut and all(each.is_torn_end for each in named):
+        on_damage(Damage(path.name, begins.offset, "frames before this segment are lost"))
 
 
 def find_segments(paths: Sequence[Path], on_damage: OnDamage) -> list[RecordedSegment]:
@@ -174,7 +186,7 @@ def _frames_of(path: Path, on_damage: OnDamage, offset: int) -> Iterator[Frame |
             raise
         damaged(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
     if is_empty and not damages and not is_being_written(path):
-        on_damage(Damage(path.name, 0, NOTHING_RECORDED))
+        on_damage(Damage(path.name, 0, _NOTHING_RECORDED, is_torn_end=True))
 
 
 def picture_begun_in(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:

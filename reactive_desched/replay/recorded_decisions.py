@@ -280,7 +280,8 @@ def _events(
         try:
             for line in read_lines(segment):
                 if (seq := line.seq) is None:
-                    on_damage(Damage(name, line.offset, _LINE_DAMAGED))
+                    is_torn = not line.raw.endswith(b"\n")
+                    on_damage(Damage(name, line.offset, _LINE_DAMAGED, is_torn))
                     damaged_last += 1
                     continue
                 if seq > last + 1:

@@ -112,6 +112,11 @@ class ReplayReport(Struct, frozen=True):
         return tuple(dict.fromkeys(fault for each in self.lives for fault in each.plugin_faults))
 
     @property
+    def is_damaged(self) -> bool:
+        """Say whether anything is damaged but ends that killed processes left torn."""
+        return not all(each.is_torn_end for each in self.damages)
+
+    @property
     def equal(self) -> int:
         """Count the decisions that are equal."""
         return sum(each.comparison.equal for each in self.lives)

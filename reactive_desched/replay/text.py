@@ -49,7 +49,7 @@ def report_lines(report: ReplayReport) -> Iterator[str]:
     for text in report.not_compared:
         yield f"not compared: {text}"
     for damage in report.damages:
-        yield f"damaged: {damage}"
+        yield f"{'torn end' if damage.is_torn_end else 'damaged'}: {damage}"
 
 
 def _gap_lines(gaps: Sequence[tuple[float, float]]) -> Iterator[str]:

@@ -106,6 +106,27 @@ def test_status_says_which_time_is_recorded_its_gaps_and_what_is_damaged(
     assert "gap " in out
 
 
+@pytest.mark.parametrize(
+    "length", [0, 5, 12, 60, -9], ids=["emptied", "in its head", "its head", "in a frame", "last"]
+)
+def test_the_torn_end_of_a_process_that_was_killed_is_said_and_is_no_damage(
+    journal: Path, run: Run, length: int
+) -> None:
+    *_, before, last = segment_paths(journal / "recording")
+    content = last.read_bytes()
+    last.write_bytes(content[:length])
+
+    status, out, _ = run("status", "--recording", str(journal))
+
+    assert status == 0
+    assert f"torn end    {last.name}, byte" in out
+    last.write_bytes(content)
+    before.write_bytes(before.read_bytes()[:length])
+    status, out, _ = run("status", "--recording", str(journal))
+    assert status == 1
+    assert f"damaged     {last.name}, byte 0" in out
+
+
 def test_an_export_has_the_same_cluster_at_every_moment_of_its_period(
     journal: Path, run: Run, tmp_path: Path
 ) -> None:

@@ -47,6 +47,23 @@ def test_a_journal_is_replayed_by_its_own_recording(journal: Path, run: Run) -> 
     assert re.match(r"\d+ decisions, all equal\n", out)
 
 
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_a_recording_that_is_damaged_but_at_a_torn_end_is_the_status(
+    journal: Path,
+    run: Run,
+    is_torn: bool,  # noqa: FBT001 -- what is compared
+) -> None:
+    last = segment_paths(journal / "recording")[-1]
+    content = bytearray(last.read_bytes())
+    content[-9] ^= 1
+    last.write_bytes(content[:-1] if is_torn else content)
+
+    status, out, _ = run("--journal", str(journal))
+
+    assert status == (0 if is_torn else 1)
+    assert f"{'torn end' if is_torn else 'damaged'}: {last.name}, byte" in out
+
+
 def test_a_plugin_that_fails_is_the_status(
     journal: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,9 @@ def test_a_controller_that_recorded_nothing_is_an_objection(journal: Path, missi
 
 def test_a_damaged_recording_is_an_objection(journal: Path) -> None:
     (segment,) = (journal / "recording").glob("*.rdrec")
-    segment.write_bytes(segment.read_bytes()[:-9])
+    data = bytearray(segment.read_bytes())
+    data[-9] ^= 1
+    segment.write_bytes(data)
 
     (text,) = objections(journal.parent)
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.segments import NOTHING_RECORDED
 from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
 from reactive_desched.replay.text import report_lines
 from tests.safety.mutations import FOUND_BY, MUTATIONS, mutated
@@ -52,9 +51,7 @@ def play(seed: int, steps: int, starves_s: float = 0.0) -> Played:
             report = replayed(Path(folder))
         except Exception:  # noqa: BLE001  every failure is reported with its seed
             return Played(seed, error=traceback.format_exc())
-    # a process of a story is killed at any moment, also before it wrote into its next segment
-    damages = [each for each in report.damages if each.message != NOTHING_RECORDED]
-    is_same = not (report.differences or damages)
+    is_same = not (report.differences or report.is_damaged)
     error = "" if is_same else "\n".join(report_lines(report))
     evictions = len(world.referee.evictions)
     return Played(seed, evictions, report.equal, report.not_compared, error)

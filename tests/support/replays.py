@@ -14,7 +14,6 @@ from msgspec import Struct
 from reactive_desched.errors import NotRecorded
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.segments import NOTHING_RECORDED
 from reactive_desched.replay.replaying import NO_FIRST_PICTURE, ReplayOptions, replay_recording
 from reactive_desched.replay.text import report_lines
 
@@ -78,8 +77,7 @@ def _replay(recording: Path) -> _Replay:
         return _Replay(False, str(error), recording.parent)
     has_time = bool(report.lives) or not _was_stopped(recording.parent.parent / "controller.log")
     left_out = [each for each in report.not_compared if NO_FIRST_PICTURE not in each]
-    lost = [each for each in report.damages if report.lives or each.message != NOTHING_RECORDED]
-    is_whole = has_time and not left_out and not lost
+    is_whole = has_time and not left_out and not report.is_damaged
     text = "\n".join((f"{recording}:", *report_lines(report)))
     return _Replay(is_whole and not report.differences, text, recording.parent)
 
