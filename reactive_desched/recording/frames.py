@@ -159,7 +159,7 @@ def read_frames(
 
 
 class _Torn(str):
-    """What is wrong with a frame that ends with the file."""
+    """The fault of a frame that ends with the file."""
 
     __slots__ = ()
 
