@@ -6,25 +6,20 @@ by it until it has read the calendar itself.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.app.config_reload import ActiveConfig, Configurable
-from reactive_desched.app.kept_calendars import (
-    FILE,
-    KeptCalendar,
-    KeptCalendars,
-    digest_of,
-    read_kept,
-    write_kept,
-)
+from reactive_desched.journal import atomic_files
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.policy.freeze_calendar import CalendarError
 from reactive_desched.policy.settings.limits import (
@@ -41,6 +36,43 @@ from reactive_desched.text.causes import NO_ANSWER_YET
 from reactive_desched.text.times import utc_time
 from reactive_desched.usage.calendars import ReadText, read_times
 from reactive_desched.web.health import CheckResult
+
+FILE: Final = "calendars.json"
+
+
+class KeptCalendar(Struct, frozen=True):
+    """The times of a calendar's events, and when it was read, in seconds since the epoch."""
+
+    read_s: float
+    spans: tuple[Span, ...]
+
+
+KeptCalendars = Mapping[str, KeptCalendar]
+"""What was read of each calendar, by its `digest_of`."""
+
+_decode: Final = msgspec.json.Decoder(dict[str, KeptCalendar]).decode
+
+
+def digest_of(calendar: CalendarSettings, zone: str) -> str:
+    """Return what names a calendar on disk: its address may be a secret."""
+    return sha256(f"{calendar.file}\n{calendar.url}\n{zone}".encode()).hexdigest()
+
+
+def read_kept(directory: Path) -> KeptCalendars:
+    """Return what an earlier process kept; blocks.
+
+    Raises OSError, and ValueError for a file that no controller wrote.
+    """
+    try:
+        return _decode((directory / FILE).read_bytes())
+    except FileNotFoundError:
+        return {}
+
+
+def write_kept(directory: Path, kept: KeptCalendars) -> None:
+    """Keep this in place of what was there, all or nothing; blocks, and raises OSError."""
+    atomic_files.replace(directory / FILE, msgspec.json.encode(kept))
+
 
 READS = counter("calendar_reads", "Reads of the calendars of schedules.", "calendar", "result")
 AGE = gauge(

@@ -81,20 +81,20 @@ def record_query(arguments: argparse.Namespace) -> "RecordQuery":
     """Return which records are meant; raises ConfigError."""
     from datetime import UTC, datetime
 
-    from reactive_desched.audit import query_args
+    from reactive_desched.audit import lookup
 
     chosen = record_filters.build_filter(record_filters.filter_values(arguments))
-    return query_args.parse_query(chosen, arguments.since, arguments.until, datetime.now(UTC))
+    return lookup.parse_query(chosen, arguments.since, arguments.until, datetime.now(UTC))
 
 
 def period_query(arguments: argparse.Namespace, now: "datetime") -> "RecordQuery":
     """Return which pods are meant and of which time, which has both bounds; raises ConfigError."""
-    from reactive_desched.audit import query_args
+    from reactive_desched.audit import lookup
     from reactive_desched.journal.summary import EventFilter
 
     words = record_filters.pod_words(arguments)
     record_filters.check_plugins(words.get("plugins", ()))
-    return query_args.parse_period(EventFilter(**words), arguments.since, arguments.until, now)
+    return lookup.parse_period(EventFilter(**words), arguments.since, arguments.until, now)
 
 
 @contextmanager

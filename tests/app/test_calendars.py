@@ -9,10 +9,9 @@ import anyio
 import pytest
 from aiohttp import web
 
-from reactive_desched.app.calendars import CalendarPolling
+from reactive_desched.app.calendars import FILE, CalendarPolling, read_kept
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import in_force
-from reactive_desched.app.kept_calendars import FILE, read_kept
 from reactive_desched.plan.recorded_moment import read_configuration
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit import query_args
 from reactive_desched.audit.catalogue import SearchResult, search
-from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.lookup import RecordQuery, parse_query
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
@@ -119,7 +118,7 @@ def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     ],
 )
 def test_a_moment_is_written_as(text: str, moment: str) -> None:
-    assert query_args.parse_query(EventFilter(), text, "", NOW).since == micros(moment)
+    assert parse_query(EventFilter(), text, "", NOW).since == micros(moment)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +133,6 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 )
 def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, golden: Golden) -> None:
     with pytest.raises(ConfigError) as caught:
-        query_args.parse_query(EventFilter(), since, until, NOW)
+        parse_query(EventFilter(), since, until, NOW)
 
     assert str(caught.value) == golden()

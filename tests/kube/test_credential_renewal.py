@@ -2,10 +2,12 @@
 
 import base64
 import json
+import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +26,37 @@ from tests.support.authority import CertificateAuthority
 from tests.support.fake_resource import FakeCodec
 from tests.support.golden import Golden
 from tests.support.manual_clock import ManualClock, wait_until
-from tests.support.mutual_tls import mutual_tls
 from tests.support.scripted_api import ScriptedApi, failing
+
+EMPTY = b'{"metadata":{"resourceVersion":"1"},"items":[]}'
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(EMPTY), EMPTY)
+)
+
+
+@contextmanager
+def mutual_tls(context: ssl.SSLContext) -> Iterator[str]:
+    """Answer every request with an empty list while the block lasts; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_serve, args=(listener, context), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with suppress(OSError), context.wrap_socket(connection, server_side=True) as wrapped:
+            if wrapped.recv(65536):  # a request of ours comes in one piece
+                wrapped.sendall(ANSWER)
+        connection.close()
+
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
