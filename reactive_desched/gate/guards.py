@@ -566,9 +566,13 @@ def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods that are better off on other nodes while the scheduler would choose none of them.
 
     Nothing but its scores brings the replacement there: by preferences, for an even spread of
-    replicas, by a constraint that is soft for the pod, and from a node that is used too much.
+    replicas, by a constraint that is soft for the pod, and from a node that is used too much. Where
+    a configuration says what its scores are, no plugin that relieves nodes has to try them out, and
+    the pods of one that packs nodes leave only for a scheduler that packs them.
     """
-    if not finding.by_score or finding.targets is None or inputs.node_fit is None:
+    if finding.targets is None or inputs.node_fit is None:
+        return None
+    if not (finding.by_score or _is_by_known_scores(finding, inputs.node_fit)):
         return None
     if not (node := inputs.node_fit.scored_elsewhere(finding.pod, finding.targets)):
         return None
@@ -576,6 +580,13 @@ def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if node == finding.pod.node:
         message = f"by its default scores the kube-scheduler would bring the pod back to {node}"
     return Hold(SCORED_ELSEWHERE, message, (WakeOnAnyNode(),), SCORE_AGAIN_AFTER_S)
+
+
+def _is_by_known_scores(finding: Finding, fit: SchedulerNodeFit) -> bool:
+    """Say whether a plugin relieves a node by a scheduler whose configuration is known."""
+    if not finding.relieves_node or finding.move_set is not None:
+        return False
+    return fit.scheduler_profiles.scores_of(finding.pod.spec.scheduler_name) is not None
 
 
 def _wakes(workload: WorkloadState) -> tuple[WakeOn, ...]:

@@ -1,11 +1,18 @@
 """Replicas stay together where the scheduler would put the next one back by its scores."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from reactive_desched.model.objects import DEFAULT_SCHEDULER
+from reactive_desched.model.scheduler_profile import SchedulerProfile, SchedulerProfiles
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
@@ -133,3 +140,53 @@ def test_pods_stay_on_a_full_node_to_which_the_scheduler_would_bring_them_back(n
     cluster = DescheduledCluster(world, plugin, guards=guards, moves=MoveSettings(), nodeFit=True)
 
     assert len(cluster.run(1800).evicted) == (3 if near is None else 0)
+
+
+LIKES_N1 = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {
+            "weight": 100,
+            "preference": {
+                "matchExpressions": [
+                    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}
+                ]
+            },
+        }
+    ]
+}
+KNOWN = SchedulerProfiles({DEFAULT_SCHEDULER: SchedulerProfile()})
+
+
+def liked() -> tuple[SimulatedCluster, Any]:
+    """Return a full node that its pods prefer, an empty one, and the plugin that relieves it."""
+    world = SimulatedCluster().nodes("n1", cpu="4")
+    world.deployment("web", 6, cpu="500m", affinity={"nodeAffinity": LIKES_N1})
+    arguments = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
+    plugin = plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **arguments)
+    return world.advance(600).nodes("n2", cpu="4"), plugin
+
+
+def emptiable() -> tuple[SimulatedCluster, Any]:
+    """Return a node with a pod that fits on another one, and the plugin that packs."""
+    world = SimulatedCluster().nodes("n1", cpu="4")
+    world.deployment("web", 4, cpu="500m")
+    world.advance(600).nodes("n2", cpu="4")
+    world.deployment("db", 1, cpu="100m")
+    arguments = {"thresholds": {"cpu": 20}}
+    plugin = plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **arguments)
+    return world.advance(600), plugin
+
+
+@pytest.mark.parametrize("made", [liked, emptiable])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_pods_are_tried_only_where_the_scores_of_their_scheduler_are_not_configured(
+    made: Callable[[], tuple[SimulatedCluster, Any]], *, is_known: bool
+) -> None:
+    world, plugin = made()
+    guards = GuardSettings(disabled=OTHERS)
+    cluster = DescheduledCluster(world, plugin, guards=guards, moves=MoveSettings(), nodeFit=True)
+    assert cluster.gates.node_fit is not None
+    if is_known:
+        cluster.gates.node_fit.reconfigure(KNOWN)
+
+    assert bool(cluster.run(1800).evicted) is not is_known
