@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from tests.courses.course import drawn_course
 from tests.courses.playing import Figures, Judged, judged
 
 
@@ -25,10 +26,10 @@ class Played(NamedTuple):
     error: str = ""
 
 
-def play(seed: int, *, asks: bool) -> Played:
+def play(seed: int, *, asks: bool, packs: bool) -> Played:
     """Play an hour, and judge it."""
     try:
-        return Played(seed, judged(seed, asks=asks))
+        return Played(seed, judged(drawn_course(seed, packs=packs), asks=asks))
     except Exception:  # noqa: BLE001  every failure is reported with its seed
         return Played(seed, error=traceback.format_exc())
 
@@ -46,6 +47,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--waits-only", action="store_true", help="do not ask what was passing")
+    parser.add_argument("--packs", action="store_true", help="with a scheduler that packs pods")
     args = parser.parse_args()
     evictions: Counter[str] = Counter()
     passing: Counter[str] = Counter()
@@ -53,8 +55,9 @@ def main() -> int:
     with_us = without = polled = Figures()
     longer = failed = 0
     seeds = range(args.first, args.first + args.seeds)
+    playing = partial(play, asks=not args.waits_only, packs=args.packs)
     with ProcessPoolExecutor(args.jobs) as pool:
-        for played in pool.map(partial(play, asks=not args.waits_only), seeds):
+        for played in pool.map(playing, seeds):
             if played.judged is None:
                 failed += 1
                 say(f"seed {played.seed}: {played.error}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from reactive_desched.model.node_scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
 from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster, node, workload
@@ -31,15 +32,19 @@ class Happening(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What an hour begins with, and what happens in it, in order of time."""
+    """What an hour begins with, and what happens in it, in order of time.
+
+    The scheduler spreads pods, or `packs` them.
+    """
 
     seed: int
     nodes: tuple[tuple[str, str, str, str], ...]  # name, zone, pool, CPU
     workloads: tuple[tuple[str, str, int, dict[str, Any]], ...]  # resource, name, replicas, pod
     happenings: tuple[Happening, ...]
+    packs: bool = False
 
 
-def drawn_course(seed: int, changes: int = 12) -> Course:
+def drawn_course(seed: int, changes: int = 12, *, packs: bool = False) -> Course:
     """Draw an hour: most of what happens in it passes within a minute."""
     rng = Random(seed)
     nodes = tuple(
@@ -51,7 +56,7 @@ def drawn_course(seed: int, changes: int = 12) -> Course:
     for n in range(changes):
         at_s = QUIET_S + n * (HOUR_S - 2 * QUIET_S) / changes + rng.uniform(0, 60)
         happenings += _drawn_happenings(rng, at_s, nodes, workloads, n)
-    return Course(seed, nodes, workloads, tuple(sorted(happenings)))
+    return Course(seed, nodes, workloads, tuple(sorted(happenings)), packs)
 
 
 def _drawn_workloads(rng: Random) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
@@ -157,8 +162,9 @@ class Hour:
     """A simulated cluster in which what was drawn happens; each method is one kind of it."""
 
     def __init__(self, course: Course) -> None:
-        self.seed = course.seed
-        self.world = SimulatedCluster(chance=course.seed)
+        self.course = course
+        scoring = MOST_ALLOCATED if course.packs else LEAST_ALLOCATED
+        self.world = SimulatedCluster(chance=course.seed, scoring=scoring)
         for name, zone, pool, cpu in course.nodes:
             self.join(name, zone, pool, cpu)
         for resource, name, replicas, pod in course.workloads:

@@ -9,7 +9,13 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveOrigin
+from reactive_desched.model.node_scores import PACKING, ScoreRules
+from reactive_desched.model.scheduler_profile import SchedulerProfile, SchedulerProfiles
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
@@ -19,6 +25,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.plugins.node_affinity import NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_conditions import NodeConditionsArgs, NodeConditionsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -26,7 +33,7 @@ from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.pods import node_of
 from reactive_desched.testing.scenario import plugin_from_policy as made
-from tests.courses.course import HOUR_S, Course, Happening, Hour, drawn_course
+from tests.courses.course import HOUR_S, Course, Happening, Hour
 from tests.support.configurations import make_policy, make_profile_of
 from tests.support.descheduled import DescheduledCluster
 
@@ -44,9 +51,12 @@ AFFINITIES: Final = [
 ]
 
 
-def plugins() -> tuple[Any, ...]:
-    """Return what a user enables who wants all that the descheduler can do without measured use."""
-    return (
+def plugins(*, packs: bool) -> tuple[Any, ...]:
+    """Return what a user enables who wants all that the descheduler can do without measured use.
+
+    Pods are spread and nodes relieved, or nodes emptied where the scheduler packs pods.
+    """
+    both = (
         made(
             NodeTaintsPlugin,
             NodeTaintsArgs,
@@ -55,8 +65,18 @@ def plugins() -> tuple[Any, ...]:
         ),
         made(NodeAffinityPlugin, NodeAffinityArgs, nodeAffinityType=AFFINITIES),
         made(InterPodAntiAffinityPlugin, InterPodAntiAffinityArgs),
-        made(DuplicatesPlugin, DuplicatesArgs),
         made(TopologySpreadPlugin, TopologySpreadArgs, constraints=BOTH),
+    )
+    if packs:
+        sick = {"conditions": [{"type": "Sick", "status": "True"}]}
+        return (
+            *both,
+            made(NodeConditionsPlugin, NodeConditionsArgs, **sick),
+            made(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, thresholds={"cpu": 30}),
+        )
+    return (
+        *both,
+        made(DuplicatesPlugin, DuplicatesArgs),
         made(
             LowNodeUtilizationPlugin,
             LowNodeUtilizationArgs,
@@ -134,7 +154,11 @@ class Played(DescheduledCluster):
         self._most = most
         self._began_s = hour.world.clock.now()
         guards, moves = GuardSettings(), MoveSettings()
-        super().__init__(hour.world, *plugins(), guards=guards, moves=moves, nodeFit=True)
+        enabled = plugins(packs=hour.course.packs)
+        super().__init__(hour.world, *enabled, guards=guards, moves=moves, nodeFit=True)
+        if hour.course.packs and self.gates.node_fit is not None:
+            profile = SchedulerProfile(scores=ScoreRules(allocation=PACKING))
+            self.gates.node_fit.reconfigure(SchedulerProfiles({profile.name: profile}))
 
     def _work(self) -> None:
         if self.stopped_by is None:
@@ -166,8 +190,8 @@ class Polled(DescheduledCluster):
     """Sweeps every five minutes and evicts what it finds then, as the SIG descheduler does."""
 
     def __init__(self, hour: Hour) -> None:
-        self._sweeps_at_s = hour.world.clock.now() + Random(hour.seed).uniform(0, POLLED_S)
-        super().__init__(hour.world, *plugins(), nodeFit=True)
+        self._sweeps_at_s = hour.world.clock.now() + Random(hour.course.seed).uniform(0, POLLED_S)
+        super().__init__(hour.world, *plugins(packs=hour.course.packs), nodeFit=True)
 
     def _work(self) -> None:
         if self._now() < self._sweeps_at_s:
@@ -182,7 +206,7 @@ class Alone(DescheduledCluster):
     """Evicts nothing."""
 
     def __init__(self, hour: Hour) -> None:
-        super().__init__(hour.world, *plugins(), nodeFit=True)
+        super().__init__(hour.world, *plugins(packs=hour.course.packs), nodeFit=True)
 
     def _work(self) -> None:
         pass
@@ -247,14 +271,14 @@ def is_passing(course: Course, n: int, at_s: float) -> bool:
     assert stopped_by is not None
     for later_s in LATER_S:
         playing.to(at_s + later_s)
-        if _is_found(playing.cluster, stopped_by):
+        if _is_found(playing.cluster, stopped_by, packs=course.packs):
             return False
     return True
 
 
-def _is_found(cluster: Played, eviction: Eviction) -> bool:
+def _is_found(cluster: Played, eviction: Eviction, *, packs: bool) -> bool:
     """Say whether a sweep by the same plugin alone finds the pod, its node or its workload."""
-    own = [each for each in plugins() if each.name == eviction.plugin]
+    own = [each for each in plugins(packs=packs) if each.name == eviction.plugin]
     profile = make_profile_of("p", tuple(own), DefaultEvictorArgs.model_validate({"nodeFit": True}))
     return any(
         eviction.pod == found.pod.name
@@ -264,9 +288,8 @@ def _is_found(cluster: Played, eviction: Eviction) -> bool:
     )
 
 
-def judged(seed: int, *, asks: bool) -> Judged:
+def judged(course: Course, *, asks: bool) -> Judged:
     """Play an hour with and without the descheduler, and say what was passing."""
-    course = drawn_course(seed)
     played, alone = Playing(course, Played).all(), Playing(course, Alone).all()
     polled = Playing(course, Polled).all()
     cluster, waits, without = played.cluster, played.waits, alone.waits

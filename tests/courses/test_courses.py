@@ -6,6 +6,7 @@ No pod waits longer than without the descheduler.
 import pytest
 
 from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationPlugin
+from tests.courses.course import drawn_course
 from tests.courses.playing import judged
 
 GOES_ON = LowNodeUtilizationPlugin.name
@@ -14,7 +15,7 @@ GOES_ON = LowNodeUtilizationPlugin.name
 
 @pytest.mark.parametrize("seed", [13, 23, 26, 40])
 def test_pods_whose_replacements_would_come_back_stay(seed: int) -> None:
-    hour = judged(seed, asks=False)
+    hour = judged(drawn_course(seed), asks=False)
 
     assert hour.evictions
     assert [str(each) for each in hour.futile if not each.is_trial] == []
@@ -22,7 +23,7 @@ def test_pods_whose_replacements_would_come_back_stay(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [7, 22, 37, 53])
 def test_an_hour(seed: int) -> None:
-    hour = judged(seed, asks=True)
+    hour = judged(drawn_course(seed), asks=True)
 
     assert hour.evictions
     assert [str(each) for each in hour.passing if each.plugin != GOES_ON] == []
