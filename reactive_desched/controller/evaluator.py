@@ -548,11 +548,18 @@ class Evaluator:
     def _since_s(self, under_way: _EvaluationUnderWay, finding: Finding) -> float:
         """Return since when a plan has had findings that wait about what this one is about.
 
-        What it finds at the start may have been so for long.
+        What it finds at the start may have been so for long. While the scores of the scheduler hold
+        a finding there is no better place for its pod: one that comes, or the end of the pod's own,
+        is as new as a cause.
         """
-        is_start = under_way.trigger is self._start
-        first_s = 0.0 if is_start else under_way.key[0].view.now_s
-        return under_way.found_since_s.setdefault(finding.about_node, first_s)
+        now_s = under_way.key[0].view.now_s
+        last = under_way.previous.get(_finding_key(under_way.key, finding))
+        own_s = 0.0
+        if last is not None:
+            is_scored = last.decision.gate == GuardName.SCORED_ELSEWHERE
+            own_s = now_s if is_scored else last.decision.finding.found_since_s
+        first_s = 0.0 if under_way.trigger is self._start else now_s
+        return max(own_s, under_way.found_since_s.setdefault(finding.about_node, first_s))
 
     def _end_in_steps(self, under_way: _EvaluationUnderWay) -> Iterator[None]:
         """Drop what was found before, and note the proposals that do not hold any more."""

@@ -600,6 +600,12 @@ def _running(finding: Finding, inputs: GuardInputs) -> WorkloadState | None:
 
 GUARDS: Final = (
     Guard(
+        GuardName.SCORED_ELSEWHERE,
+        scored_elsewhere,
+        "the filters and scores of the kube-scheduler's default plugins, without Services, for "
+        "pods of `default-scheduler`",
+    ),
+    Guard(
         GuardName.STANDING_TIME,
         standing_time,
         "`guards.standingTimes`, and when the controller saw the taint or label change or a pod "
@@ -675,12 +681,6 @@ GUARDS: Final = (
         GuardName.SINGLE_REPLICAS,
         single_replica,
         "`spec.replicas: 1` of the Deployment or StatefulSet",
-    ),
-    Guard(
-        GuardName.SCORED_ELSEWHERE,
-        scored_elsewhere,
-        "the filters and scores of the kube-scheduler's default plugins, without Services, for "
-        "pods of `default-scheduler`",
     ),
 )
 """Every guard, in the order in which they are asked."""
