@@ -29,6 +29,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.node_scores import is_replaced_once_gone
 from reactive_desched.model.objects import (
     PersistentVolumeClaim,
     Pod,
@@ -157,15 +158,18 @@ class SchedulerNodeFit(EvictionParticipant):
     ) -> str:
         """Name the node that the pod's scheduler would choose by its scores, if that is no target.
 
-        It would choose it for the replacement, once the pod has left its node; `without` names
-        nodes that are taken not to be there. Empty where it would choose a target, where none fits,
-        where the scores are not known, and while changed nodes are still being followed.
+        It would choose it for the replacement, once the pod has left its node or while it shuts
+        down there; `without` names nodes that are taken not to be there. Empty where it would
+        choose a target, where none fits, where the scores are not known, and while changed nodes
+        are still being followed.
         """
         if not self._scores_are_known(pod) or not self.sync():
             return ""
         left_out = self._nodes.named(without) if without else 0
         with self._new_labels_in_steps():
             fitting = self._filters.fitting(pod, self._nodes.ready & ~left_out)
+        if not is_replaced_once_gone(pod) and (slot := self._nodes.slot_of(pod.node)) is not None:
+            fitting &= ~(1 << slot) | self._filters.with_capacity(pod, 1 << slot)
         if not (among := self._slots_of(targets, fitting)):
             return ""
         scores = self._node_scores(pod)

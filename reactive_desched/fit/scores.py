@@ -149,9 +149,9 @@ class _ResourceScores:
 class NodeScores:
     """The scores of the kube-scheduler's plugins.
 
-    A pod that runs is scored as its replacement will be: once it has left its node. They are those
-    of the profile of each pod's scheduler, and the `assumed` ones where its profile says nothing
-    that is known. Call `update_nodes` first.
+    A pod that runs is scored as its replacement will be: once it has left its node, or while it
+    shuts down there. They are those of the profile of each pod's scheduler, and the `assumed` ones
+    where its profile says nothing that is known. Call `update_nodes` first.
     """
 
     def __init__(
@@ -286,18 +286,19 @@ class NodeScores:
         return _normalized(sums, node_scores.between_extremes(sums))
 
     def _pull(self, pod: Pod, rules: node_scores.ScoreRules) -> Mapping[str, Mapping[str, int]]:
-        """Sum what draws the pod to each domain: its own terms, and those of other pods there."""
+        """Sum what draws the pod to each domain: its own terms, and those of pods there."""
         own = tuple(preferred_terms(pod))
         if rules.ignore_others_affinity and not own:
             return {}
-        others = self._view.index(PodAttraction).pull(pod, rules.hard_pod_affinity)
+        gone = pod.uid if node_scores.is_replaced_once_gone(pod) else ""
+        others = self._view.index(PodAttraction).pull(pod, rules.hard_pod_affinity, gone)
         found = {key: Counter(sums) for key, sums in others.items()}
         affinity = self._view.index(PodAffinity)
         for weight, term in own:
             sums = found.setdefault(term.topology_key, Counter())
             matching = affinity.matching_term(term, pod)
             for value in matching.values():
-                sums[value] += weight * matching.count_others(value, pod.uid)
+                sums[value] += weight * matching.count_others(value, gone)
         return found
 
     def _topology_spread(
@@ -383,7 +384,8 @@ class NodeScores:
     def _resource_points(self, pod: Pod, rules: node_scores.ScoreRules) -> list[tuple[int, int]]:
         scores = self._resource_scores(pod, rules)
         slot = self._nodes.slot_of(pod.node) if pod.node else None
-        if slot is None or pod.uid in self._nodes.vacated:
+        is_gone = node_scores.is_replaced_once_gone(pod) and pod.uid not in self._nodes.vacated
+        if slot is None or not is_gone:
             return scores.by_points()
         return scores.by_points_if(slot, self._use_of(slot, without=pod.uid))
 

@@ -18,6 +18,7 @@ from reactive_desched.model.objects import (
     TopologySpreadConstraint,
     controller_of,
 )
+from reactive_desched.model.pod_importance import STATEFUL_SET
 from reactive_desched.model.resources import CPU, MEMORY
 
 MAX_SCORE: Final = 100
@@ -137,6 +138,16 @@ def is_spread_by_default(pod: Pod) -> bool:
     """Say whether default constraints of PodTopologySpread hold for a pod that declares none."""
     owner = controller_of(pod.owners)
     return owner is not None and owner.kind in DEFAULT_SPREAD_OWNERS
+
+
+def is_replaced_once_gone(pod: Pod) -> bool:
+    """Say whether a pod's controller makes its replacement only once the pod is gone.
+
+    A StatefulSet does, for the name; the others do while the pod shuts down, and its requests and
+    its affinity count on its node until it is gone.
+    """
+    owner = controller_of(pod.owners)
+    return owner is not None and owner.kind == STATEFUL_SET
 
 
 def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:

@@ -45,6 +45,15 @@ def unplaced(mover: Obj) -> Obj:
     return {**mover, "spec": {k: v for k, v in mover["spec"].items() if k != "nodeName"}}
 
 
+def leaving(mover: Obj) -> Obj:
+    at = "2026-01-01T00:00:00Z"
+    return {**mover, "metadata": {**mover["metadata"], "deletionTimestamp": at}}
+
+
+def renamed(mover: Obj) -> Obj:
+    return {**mover, "metadata": {**mover["metadata"], "name": "next", "uid": "next"}}
+
+
 def read(objects: dict[str, list[Obj]]) -> ClusterState:
     codec, state = make_codecs(InternTables()), ClusterState()
     for kind, listed in objects.items():
@@ -102,16 +111,21 @@ def test_a_preview_places_a_pod_where_the_simulator_would(
     assert chosen == simulated(objects).preview(waits)
 
 
-@given(clusters(), small.pod("mover", alive=True))
+@given(clusters(), small.pod("mover", alive=True), st.sampled_from(["StatefulSet", "ReplicaSet"]))
 def test_a_pod_that_runs_is_expected_where_the_simulator_would_place_its_replacement(
-    objects: dict[str, list[Obj]], mover: Obj
+    objects: dict[str, list[Obj]], mover: Obj, kind: str
 ) -> None:
+    """A StatefulSet makes it once the pod is gone, a ReplicaSet while that shuts down."""
+    [owner] = mover["metadata"]["ownerReferences"]
+    owner["kind"] = kind
     state = read(objects | {"pods": [*objects["pods"], mover]})
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
 
-    chosen = simulated(objects).preview(unplaced(mover))
+    there = [leaving(mover)] if kind == "ReplicaSet" else []
+    scheduler = simulated(objects | {"pods": [*objects["pods"], *there]})
+    chosen = scheduler.preview(renamed(unplaced(mover)))
 
     if chosen:
         others = frozenset(each["metadata"]["name"] for each in objects["nodes"]) - {chosen}

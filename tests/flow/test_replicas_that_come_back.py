@@ -128,7 +128,7 @@ def test_pods_stay_on_a_full_node_to_which_the_scheduler_would_bring_them_back(n
     world = SimulatedCluster().nodes("n1", cpu="4")
     world.pod("data", cpu="100m", nodeName="n1")
     affinity = {} if near is None else {"affinity": {"podAffinity": near}}
-    world.deployment("web", 6, cpu="500m", **affinity)
+    world.stateful_set("web", 6, cpu="500m", **affinity)
     world.advance(600).nodes("n2", cpu="4")
     plugin = plugin_from_policy(
         LowNodeUtilizationPlugin,
@@ -160,7 +160,7 @@ KNOWN = SchedulerProfiles({DEFAULT_SCHEDULER: SchedulerProfile()})
 def liked() -> tuple[SimulatedCluster, Any]:
     """Return a full node that its pods prefer, an empty one, and the plugin that relieves it."""
     world = SimulatedCluster().nodes("n1", cpu="4")
-    world.deployment("web", 6, cpu="500m", affinity={"nodeAffinity": LIKES_N1})
+    world.stateful_set("web", 6, cpu="500m", affinity={"nodeAffinity": LIKES_N1})
     arguments = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
     plugin = plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **arguments)
     return world.advance(600).nodes("n2", cpu="4"), plugin

@@ -43,6 +43,7 @@ BOUNDED: Final = {
     "OwnerIndex._chains",  # MAX_CHAINS_KEPT
     "PodBackoff._entries",  # MAX_BACKOFF_ENTRIES
     "PodStore._tombstones",  # MAX_TOMBSTONES
+    "_Round.stay",  # those of a round, MAX_REMEMBERED StatefulSets
     "WaitingPods._came",  # _MAX_CAME: pods of a StatefulSet that went without a token
 }
 """What grows, until its bound is reached."""

@@ -24,6 +24,7 @@ ANY_KIND = "*"
 class GuardName(StrEnum):
     """The guards by the names that decisions carry as their gate."""
 
+    SCORED_ELSEWHERE = "ScoredElsewhere"
     STANDING_TIME = "StandingTime"
     DO_NOT_EVICT = "DoNotEvict"
     SAFE_TO_EVICT = "SafeToEvict"
@@ -41,7 +42,6 @@ class GuardName(StrEnum):
     UNREADY_WORKLOADS = "UnreadyWorkloads"
     STATEFUL_SET_ORDER = "StatefulSetOrder"
     SINGLE_REPLICAS = "SingleReplicas"
-    SCORED_ELSEWHERE = "ScoredElsewhere"
 
 
 class StandingTimeSettings(Section):

@@ -14,7 +14,7 @@ from reactive_desched.model.affinity_terms import (
     scheduler_selector,
 )
 from reactive_desched.model.node_scores import HARD_POD_AFFINITY_WEIGHT
-from reactive_desched.model.objects import Pod, PodAffinityTerm
+from reactive_desched.model.objects import Pod, PodAffinityTerm, PodKey
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.selectors import SelectorQuery
 from reactive_desched.state.indexes.topology_domains import TopologyDomains, topology, topology_of
@@ -48,11 +48,12 @@ class PodAttraction(Index):
             self.on_pod(None, pod)
 
     def pull(
-        self, pod: Pod, hard_weight: int = HARD_POD_AFFINITY_WEIGHT
+        self, pod: Pod, hard_weight: int = HARD_POD_AFFINITY_WEIGHT, gone: PodKey = ""
     ) -> Mapping[str, Mapping[str, int]]:
-        """Sum the weights of the terms of other pods that match a pod, by topology key and value.
+        """Sum the weights of the terms that match a pod, by topology key and value.
 
-        A term of required affinity weighs `hard_weight`.
+        A term of required affinity weighs `hard_weight`; a pod that is `gone`
+        has none.
         """
         found: dict[str, Counter[str]] = {}
         for query in self._queries.queries_matching(pod):
@@ -60,7 +61,7 @@ class PodAttraction(Index):
                 sums = found.setdefault(key, Counter())
                 each = weight * hard_weight if is_hard else weight
                 for value in declared.owners.values():
-                    sums[value] += each * declared.owners.count_others(value, pod.uid)
+                    sums[value] += each * declared.owners.count_others(value, gone)
         return found
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
