@@ -164,19 +164,23 @@ class TestWithASmallBodyLimit:
     ("written", "found"),
     [
         pytest.param("a: 1\nb: 2\n", (), id="none"),
-        pytest.param("a: 1\na: 2\n", ('line 2: key "a" already set in map',), id="one"),
+        pytest.param("a: 1\na: 2\n", (verbatim('line 2: key "a" already set in map'),), id="one"),
         pytest.param(
-            "a: 1\na:\n  # a line\n  b: 2\n", ('line 4: key "a" already set in map',), id="below"
+            "a: 1\na:\n  # a line\n  b: 2\n",
+            (verbatim('line 4: key "a" already set in map'),),
+            id="below",
         ),
         pytest.param(
             "- a: {b: 1, b: 2}\n  a: 3\n",
             (
-                'line 1: key "b" already set in map',
-                'line 2: key "a" already set in map',
+                verbatim('line 1: key "b" already set in map'),
+                verbatim('line 2: key "a" already set in map'),
             ),
             id="within one that comes again",
         ),
-        pytest.param('{"a": 1, "a": 2}', ('line 1: key "a" already set in map',), id="as JSON"),
+        pytest.param(
+            '{"a": 1, "a": 2}', (verbatim('line 1: key "a" already set in map'),), id="as JSON"
+        ),
         pytest.param("a: [", (), id="not YAML"),
     ],
 )
