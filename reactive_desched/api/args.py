@@ -114,19 +114,22 @@ class NodeBand(Struct, frozen=True):
 
     It `fills` nodes that use at most so much of every resource, `empties` nodes that use at most so
     much of every resource, and `drains` nodes that use more than that of any. With `empties_any` it
-    empties nodes whatever they use. `nodes` are those that it looks at, None for all.
+    empties nodes whatever they use, with `packs` as many as it can. `spreads` names what it moves
+    apart, whatever nodes use. `nodes` are those that it looks at, None for all.
     """
 
     fills: Mapping[str, float] = {}
     empties: Mapping[str, float] = {}
     drains: Mapping[str, float] = {}
     empties_any: bool = False
+    packs: bool = False
+    spreads: str = ""
     nodes: LabelSelector | None = None
 
 
 @runtime_checkable
 class MovesBetweenNodes(Protocol):
-    """Arguments of a plugin that moves pods from some nodes to others, by their use."""
+    """Arguments of a plugin that moves pods from some nodes to others, by their use or number."""
 
     def node_bands(self) -> Iterable[NodeBand]:
         """Yield the nodes meant, for each pool; none where thresholds follow the cluster's mean."""

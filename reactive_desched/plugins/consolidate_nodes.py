@@ -122,7 +122,7 @@ class ConsolidateNodesArgs(ScopedArgs):
 
     def node_bands(self) -> Iterator[NodeBand]:
         """Yield the nodes that may be emptied."""
-        yield NodeBand(empties_any=True, nodes=self.node_selector)
+        yield NodeBand(empties_any=True, packs=True, nodes=self.node_selector)
 
     def price_of(self, node: Node) -> float | None:
         """Return what a node costs by its label, None where that says nothing."""

@@ -1,7 +1,7 @@
 """A node holds more pods of one owner than its share, while other nodes could take some."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from enum import IntEnum
 from itertools import islice
 from math import ceil
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field
 
+from reactive_desched.api.args import NodeBand
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.plugin import View, next_opinion
 from reactive_desched.api.possible_names import OwnerKindNames
@@ -52,6 +53,10 @@ class DuplicatesArgs(NamespacedArgs):
         return super().covers(pod) and not any(
             owner.kind in self.exclude_owner_kinds for owner in pod.owners
         )
+
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield that replicas are spread, over all nodes."""
+        yield NodeBand(spreads="the replicas of a workload")
 
 
 class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):

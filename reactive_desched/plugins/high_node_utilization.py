@@ -110,7 +110,7 @@ class HighNodeUtilizationArgs(PluginArgs):
     def node_bands(self) -> Iterator[NodeBand]:
         """Yield the nodes that are emptied."""
         if self.thresholds and min(self.thresholds.values()) < ALL:
-            yield NodeBand(empties=self.thresholds)
+            yield NodeBand(packs=True, empties=self.thresholds)
 
     @property
     def is_strict(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.args import FieldError, fix_to, raise_field_errors
+from reactive_desched.api.args import FieldError, NodeBand, fix_to, raise_field_errors
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
@@ -100,6 +100,11 @@ class TopologySpreadArgs(ScopedArgs):
     ) -> tuple[str, ...]:
         raise_field_errors(_unknown_constraints(written), info.context)
         return written or (UnsatisfiableConstraintAction.DO_NOT_SCHEDULE,)
+
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield that pods are spread which others may place unevenly."""
+        if UnsatisfiableConstraintAction.SCHEDULE_ANYWAY in self.constraints:
+            yield NodeBand(spreads="pods by constraints with ScheduleAnyway")
 
 
 class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):

@@ -1,4 +1,4 @@
-"""Plugins of a policy that undo each other: one fills the nodes that another empties or drains."""
+"""Plugins of a policy that undo each other: one fills or spreads what another empties or packs."""
 
 from collections.abc import Iterable, Iterator
 from itertools import permutations, product
@@ -69,6 +69,14 @@ def _place_of(name: str, profile: SourceLocation) -> SourceLocation:
 def _opposition(filler: _Mover, taker: _Mover) -> Diagnostic | None:
     """Return what is wrong where a node that one plugin fills is one that the other empties."""
     fills, empties, drains = filler.band.fills, taker.band.empties, taker.band.drains
+    if filler.band.spreads and taker.band.packs:
+        message = (
+            f"{filler.named_beside(taker)} spreads {filler.band.spreads}, and "
+            f"{taker.named_beside(filler)} moves pods to as few nodes as it can: each undoes some "
+            "of what the other does"
+        )
+        change = "write constraints with DoNotSchedule, which both keep"
+        return taker.at.diagnostic(message, f"{_HINT} {change}", rule=Rule.OPPOSED_PLUGINS)
     if fills and taker.band.empties_any:
         message = (
             f"{filler.named_beside(taker)} fills nodes that are used little, and "

@@ -24,6 +24,13 @@ def low(threshold: float, target: float, resource: str = "cpu", **more: Any) -> 
     return {LOW: {**limits, **more}}
 
 
+DUPLICATES, CONSOLIDATE = "RemoveDuplicates", "ConsolidateNodes"
+
+
+def soft_spread(action: str) -> Args:
+    return {"RemovePodsViolatingTopologySpreadConstraint": {"constraints": [action]}}
+
+
 def load(threshold: float, target: float, **more: Any) -> Args:
     limits = {"lowThresholds": {"cpu": threshold}, "highThresholds": {"cpu": target}}
     return {LOAD: {**limits, **more}}
@@ -57,6 +64,8 @@ def warnings_of(*profiles: Any) -> list[str]:
         pytest.param({**high(cpu=40, memory=5), **low(30, 60)}, id="one resource in common"),
         pytest.param({**high(cpu=60), **load(45, 65)}, id="high above low load"),
         pytest.param({**low(70, 80), **load(45, 65)}, id="low fills what low load drains"),
+        pytest.param({DUPLICATES: {}, CONSOLIDATE: {}}, id="duplicates and whole nodes"),
+        pytest.param({**soft_spread("ScheduleAnyway"), **high(cpu=40)}, id="a soft spread"),
     ],
 )
 def test_plugins_that_undo_each_other_are_named(plugins: Args, golden: Golden) -> None:
@@ -78,6 +87,9 @@ def test_plugins_that_undo_each_other_are_named(plugins: Args, golden: Golden) -
         pytest.param({**high(cpu=60), **load(45, 65, paused=True)}, id="one that is paused"),
         pytest.param({**low(30, 60), **load(45, 65)}, id="low and low load"),
         pytest.param(high(cpu=90), id="one alone"),
+        pytest.param({**soft_spread("DoNotSchedule"), CONSOLIDATE: {}}, id="a spread that holds"),
+        pytest.param({DUPLICATES: {}, "KeepNodesFree": {"nodes": 1}}, id="a node that is free"),
+        pytest.param({DUPLICATES: {}, **low(30, 60)}, id="two that spread"),
     ],
 )
 def test_plugins_that_agree_are_not(plugins: Args) -> None:
