@@ -90,3 +90,69 @@ def test_a_slice_has_a_hundred_endpoints_at_most_and_goes_with_its_service() -> 
     world.delete("services", "web")
     world.advance(5)
     assert slices(world) == []
+
+
+def with_named_port(**spec: object) -> SimulatedCluster:
+    """Return a cluster with a Service whose port has the name of a container's port."""
+    world = SimulatedCluster().nodes("n1/a")
+    world.deployment("web", 2)
+    ports = [{"name": "http", "port": 80, "targetPort": "web"}]
+    world.create("services", "web", {"selector": {"app": "web"}, "ports": ports, **spec})
+    for number in (8080, 9090):
+        container = {
+            "name": "c",
+            "image": "i",
+            "ports": [{"name": "web", "containerPort": number}],
+        }
+        world.store.create(
+            "pods",
+            {
+                "metadata": {
+                    "name": f"p{number}",
+                    "namespace": "default",
+                    "labels": {"app": "web"},
+                },
+                "spec": {"containers": [container]},
+            },
+        )
+    return world.advance(9)
+
+
+def test_a_port_by_name_is_that_of_each_pod() -> None:
+    world = with_named_port()
+
+    by_number = {
+        str([port["port"] for port in each["ports"]]): len(each["endpoints"])
+        for each in slices(world)
+    }
+    assert by_number == {"[]": 2, "[8080]": 1, "[9090]": 1}
+    endpoints = world.store.get("endpoints", "default", "web")
+    assert endpoints is not None
+    assert [each["ports"][0]["port"] for each in endpoints["subsets"]] == [8080, 9090]
+
+
+def test_the_endpoints_of_a_service_list_ready_pods_apart_and_go_with_it() -> None:
+    world = served()
+    (subset,) = (world.store.get("endpoints", "default", "web") or {})["subsets"]
+    assert {each["targetRef"]["name"] for each in subset["addresses"]} == world.names("web")
+    assert subset["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+
+    leaving = min(world.names("web"))
+    world.evict(leaving)
+    (subset,) = (world.store.get("endpoints", "default", "web") or {})["subsets"]
+    assert leaving not in {each["targetRef"]["name"] for each in subset["addresses"]}
+
+    world.store.delete("services", "default", "web")
+    world.advance(1)
+    assert world.store.get("endpoints", "default", "web") is None
+
+
+def test_endpoints_that_a_client_made_stay_when_a_service_goes() -> None:
+    world = SimulatedCluster().nodes("n1/a")
+    world.store.create("endpoints", {"metadata": {"name": "own", "namespace": "default"}})
+    world.create("services", "own", {"ports": [{"port": 80}]})
+    world.advance(1)
+    world.store.delete("services", "default", "own")
+    world.advance(1)
+
+    assert world.store.get("endpoints", "default", "own") is not None

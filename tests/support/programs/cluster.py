@@ -254,24 +254,35 @@ def priorities(planes: Planes) -> None:
 
 
 def endpoint_slices(planes: Planes) -> None:
-    """Follow pods of a Service into its EndpointSlice."""
+    """Follow pods of a Service into its EndpointSlice and its Endpoints."""
 
     def look(plane: Plane) -> object:
+        endpoints = plane.send("GET", core(planes, "endpoints/web")).body
+        endpoints["metadata"].pop("annotations", None)
+        for subset in endpoints.get("subsets") or ():
+            subset.get("addresses", []).sort(key=lambda one: str(one["targetRef"]["name"]))
+            subset.get("ports", []).sort(key=lambda one: str(one["name"]))
         path = f"apis/discovery.k8s.io/v1/namespaces/{plane.namespace}/endpointslices"
         return [
-            {
-                "labels": each["metadata"].get("labels"),
-                "owner": each["metadata"].get("ownerReferences"),
-                "type": each["addressType"],
-                "ports": each.get("ports"),
-                "endpoints": sorted(
-                    each.get("endpoints") or (), key=lambda one: str(one["targetRef"]["name"])
-                ),
-            }
-            for each in plane.items(path)
+            endpoints,
+            *(
+                {
+                    "labels": each["metadata"].get("labels"),
+                    "owner": each["metadata"].get("ownerReferences"),
+                    "type": each["addressType"],
+                    "ports": each.get("ports"),
+                    "endpoints": sorted(
+                        each.get("endpoints") or (), key=lambda one: str(one["targetRef"]["name"])
+                    ),
+                }
+                for each in plane.items(path)
+            ),
         ]
 
-    ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+    ports = [
+        {"name": "http", "port": 80, "targetPort": 8080},
+        {"name": "admin", "port": 90, "targetPort": "admin"},
+    ]
     service = {
         "metadata": {"name": "web"},
         "spec": {"selector": {"app": "web"}, "ports": ports, "clusterIP": "None"},
@@ -283,6 +294,7 @@ def endpoint_slices(planes: Planes) -> None:
         made = pod(name, {"app": "web"})
         made["metadata"]["annotations"] = QUICK
         made["spec"] = _here(planes)
+        made["spec"]["containers"][0]["ports"] = [{"name": "admin", "containerPort": 9090}]
         planes.send("POST", core(planes, "pods"), made)
     planes.agree("two that are ready", look)
     planes.send("PATCH", core(planes, "services/web"), {"spec": {"selector": {"app": "x"}}}, MERGE)
