@@ -99,7 +99,7 @@ class EndpointSlices(Reconciler):
         self.store.create("endpointslices", {"metadata": meta, **body})
 
     def _endpoints_of(self, key: Key) -> Obj | None:
-        """Return the Endpoints of a Service that nobody else made."""
+        """Return the Endpoints of a Service unless a client made them."""
         there = self.store.get("endpoints", *key)
         is_ours = there is not None and _ENDPOINTS_BY.items() <= labels_of(there).items()
         return there if is_ours else None

@@ -196,7 +196,7 @@ def test_keys_that_come_twice_in_yaml_are_named_by_the_line_of_the_value(
 def test_a_json_patch_has_the_fields_of_operations_alone() -> None:
     written = b'[{"op": "test", "op": "add", "odd": {"a": 1, "a": 2}, "value": {"b": 1, "b": 2}}]'
     assert twice_in_patch(written).warnings == (
-        'json patch duplicate field "[0].op"',
-        'json patch unknown field "[0].odd"',
-        'json patch duplicate field "[0].value.b"',
+        verbatim('json patch duplicate field "[0].op"'),
+        verbatim('json patch unknown field "[0].odd"'),
+        verbatim('json patch duplicate field "[0].value.b"'),
     )
