@@ -151,8 +151,8 @@ class _EvaluationUnderWay:
             self.previous.update(portion)
             for blocked in portion.values():
                 finding = blocked.decision.finding
-                earlier_s = self.found_since_s.get(finding.about_node, inf)
-                self.found_since_s[finding.about_node] = min(earlier_s, finding.found_since_s)
+                earlier_s = self.found_since_s.get(finding.about, inf)
+                self.found_since_s[finding.about] = min(earlier_s, finding.found_since_s)
             if len(portion) == PORTION:
                 yield
 
@@ -559,7 +559,7 @@ class Evaluator:
             is_scored = last.decision.gate == GuardName.SCORED_ELSEWHERE
             own_s = now_s if is_scored else last.decision.finding.found_since_s
         first_s = 0.0 if under_way.trigger is self._start else now_s
-        return max(own_s, under_way.found_since_s.setdefault(finding.about_node, first_s))
+        return max(own_s, under_way.found_since_s.setdefault(finding.about, first_s))
 
     def _end_in_steps(self, under_way: _EvaluationUnderWay) -> Iterator[None]:
         """Drop what was found before, and note the proposals that do not hold any more."""

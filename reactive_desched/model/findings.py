@@ -84,6 +84,10 @@ class GangMove(Struct, frozen=True, gc=False):
     is_rest: bool = False
 
 
+DOMAIN_DETAIL: Final = "topologyValue"
+"""The detail that names the topology domain which a pod is to leave."""
+
+
 class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node; `message` says why.
 
@@ -132,9 +136,12 @@ class Finding(Struct, frozen=True, gc=False):
     found_since_s: float = 0.0
 
     @property
-    def about_node(self) -> str:
-        """The node that the finding is about; empty where it is about its pod or workload."""
-        return self.pod.node if self.relieves_node else ""
+    def about(self) -> str:
+        """The node or topology domain that has too many pods, or is used too much or too little.
+
+        It is that of the pod; empty where the finding is about the pod itself, or its workload.
+        """
+        return self.pod.node if self.relieves_node else str(self.details.get(DOMAIN_DETAIL, ""))
 
     @property
     def pod_found(self) -> PodKey:

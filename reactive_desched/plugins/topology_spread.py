@@ -34,6 +34,7 @@ from reactive_desched.draining.spread_domains import (
 )
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.findings import (
+    DOMAIN_DETAIL,
     LOOKS_PER_SLICE,
     Finding,
     RequeueAfter,
@@ -393,7 +394,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         )
         details: dict[str, int | str] = {
             "topologyKey": key,
-            "topologyValue": source.value,
+            DOMAIN_DETAIL: source.value,
             "domainPods": source.size,
             "smallestDomainPods": smallest.size,
             "maxSkewPods": group.max_skew,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
@@ -169,3 +170,26 @@ def test_the_setting_says_how_long() -> None:
     descheduler = run(world, duplicates(), nodeUse="0s").run(10)
     node_joins(world)
     assert descheduler.run(5).evicted != []
+
+
+@pytest.mark.parametrize("lasts_s", [10, LASTS_S + 30])
+def test_a_domain_that_has_had_too_many_pods_for_long_does_not_speak_for_another(
+    lasts_s: float,
+) -> None:
+    world = SimulatedCluster().nodes("n1", "n2", "n3", labels=POOL)
+    front = {"labels": {"role": "front"}, "cpu": "100m"}
+    keeps = {"annotations": {DO_NOT_EVICT: "true"}, "nodeSelector": {HOSTNAME: "n1"}}
+    world.deployment("stuck", 4, **front, **keeps)
+    world.deployment("web", 3, topologySpreadConstraints=[FRONT], **front)
+    guards = GuardSettings(
+        disabled=tuple(name for name in OTHERS if name is not GuardName.DO_NOT_EVICT)
+    )
+    cluster = DescheduledCluster(world.advance(60), spread(), guards=guards, nodeFit=True).run(3600)
+    assert cluster.evicted == []
+    assert {each.decision.gate for each in cluster.pending()} == {GuardName.DO_NOT_EVICT}
+
+    world.deployment("more", 2, nodeSelector={HOSTNAME: "n2"}, **front)
+    cluster.run(lasts_s)
+    world.delete("deployments", "more")
+
+    assert bool(cluster.run(600).evicted) is (lasts_s > LASTS_S)
