@@ -55,7 +55,7 @@ from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
-NODES_PER_SYNC: Final = 100
+NODES_PER_SYNC: Final = 50
 """How many nodes are refreshed before the event loop gets a turn: a millisecond or less."""
 
 

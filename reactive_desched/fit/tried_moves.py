@@ -14,6 +14,7 @@ from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
 
 _COMPARED: Final = (CPU, MEMORY, PODS)
 
@@ -39,6 +40,7 @@ class TriedMoves:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view, profiles)
         self._usual: dict[str, float] = {}
+        self.long_answers = view.index(PodAffinity).queries.long_answers
 
     def begin(self, reserved: Iterable[CapacityReservation]) -> Iterator[None]:
         """Forget what was tried, count what is reserved, and follow the cluster, in steps."""
@@ -75,11 +77,15 @@ class TriedMoves:
         return self._nodes.name(number)
 
     def fitting(self, pod: Pod, among: int) -> int:
-        """Return which of these nodes, ready and not the pod's own, fit it beside what is tried."""
+        """Return which of these nodes, ready and not the pod's own, fit it beside what is tried.
+
+        Labels that are new are read in steps, where answers are wanted so.
+        """
         self._filters.sync()
         own = self._nodes.slot_of(pod.node)
         among &= self._nodes.ready & ~(0 if own is None else 1 << own)
-        return self._filters.fitting(pod, among)
+        with self._nodes.labels.in_steps(self.long_answers):
+            return self._filters.fitting(pod, among)
 
     def reachable(self, pod: Pod, among: int) -> int:
         """Return which of these nodes, ready, are not closed to the pod, whatever is there."""

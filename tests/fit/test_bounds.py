@@ -12,6 +12,7 @@ from reactive_desched.fit import change_log, free_amounts, labels, node_sets, un
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.free_amounts import FreeResources
 from reactive_desched.fit.labels import NodeLabels
+from reactive_desched.fit.scheduler import NODES_PER_SYNC
 from reactive_desched.gate.evictor import NodeFitFilter
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.findings import Finding
@@ -251,7 +252,7 @@ def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[...,
 
 
 def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any]) -> None:
-    here = place(*(node(f"n{number}") for number in range(225)))
+    here = place(*(node(f"n{number}") for number in range(2 * NODES_PER_SYNC + 25)))
 
     assert [here.fit.sync() for _ in range(4)] == [False, False, True, True]
 
@@ -260,7 +261,7 @@ def test_meanwhile_findings_are_put_off_to_the_next_turn(
     place: Callable[..., Any], golden: Golden
 ) -> None:
     finding = Finding(pod("mover", on="n1"), "Test", "why")
-    here = place(*(node(f"n{number}") for number in range(225)))
+    here = place(*(node(f"n{number}") for number in range(2 * NODES_PER_SYNC + 25)))
     gate = NodeFitFilter(here.fit, EVERYTHING, evictor_requires=True)
 
     assert gate.check(finding, 7) == Defer(finding, "NodeFit", "NodeFitPending", golden(), 7)

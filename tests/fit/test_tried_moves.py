@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.draining.emptying import Giver, plan_emptying
+from reactive_desched.fit.labels import READ_AT_ONCE
 from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.fit.tried_moves import TriedMoves
 from reactive_desched.model.labels import LabelSelector, Requirement
@@ -20,6 +21,7 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector, with_anti_affinity
 from reactive_desched.testing.builders import node, pod, with_spec
@@ -240,3 +242,16 @@ def test_a_pod_that_waits_takes_its_place_once_it_is_tried_there() -> None:
     assert here.fitting(pod("next", requests={"cpu": "2"})) == set()
     here.tried.undo(WANTS)
     assert here.fitting(pod("next", requests={"cpu": "2"})) == {"n1"}
+
+
+def test_a_label_that_is_new_is_read_in_steps_where_answers_are_wanted_so() -> None:
+    nodes = [node(f"n{number}", labels={"disk": "ssd"}) for number in range(3 * READ_AT_ONCE)]
+    trial = Trial(*nodes)
+    asks = with_spec(pod("asks", on="n0"), node_selector={"disk": "ssd"})
+    wanted = trial.tried.long_answers
+
+    with pytest.raises(AnswerTakesLong) as asked, wanted:
+        trial.tried.fitting(asks, ALL)
+    assert len(list(asked.value.steps)) >= 3
+    with wanted:
+        assert trial.tried.fitting(asks, ALL) == ALL & ~1
