@@ -31,8 +31,9 @@ class Life(Struct, frozen=True):
     `later` is read while it is iterated, up to the gap: a process that was stopped wrote
     `RecordingInterrupted` there, one that crashed wrote nothing. `standing` has the items that held
     besides the objects. `begins_in_midst` says that its process had begun before: by a picture that
-    continues, or behind a gap of its own. Where the picture ended before it was whole `is_whole` is
-    False: of the cluster only a part is known, and nothing follows.
+    continues, or behind a gap, unless its process has evaluated nothing yet. Where the picture
+    ended before it was whole `is_whole` is False: of the cluster only a part is known, and nothing
+    follows.
     """
 
     picture: PictureBegun
@@ -68,6 +69,9 @@ def lives(items: Iterable[Item]) -> Iterator[Life]:
         pictured = rest.up_to_picture_end()
         later = rest.up_to_gap() if rest.is_picture_whole else iter(())
         life = _life(picture, pictured, later, is_midst=is_midst)
+        is_new = life.process is not None and life.process.evaluates_from_s is None
+        if is_new and not picture.is_continued:
+            life = replace(life, begins_in_midst=False)
         yield life if rest.is_picture_whole else replace(life, is_whole=False)
         for _ in life.later:
             pass
