@@ -122,7 +122,9 @@ class MonitoringProcess(AbstractContextManager["MonitoringProcess"]):
     def prometheus(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
         """Return a Prometheus of this configuration."""
         port = free_port()
-        return cls._of("prometheus", program, folder, config, port, "--storage.tsdb.path")
+        # What is sent before an Alertmanager is found is lost, and by default repeated in a minute.
+        soon = "--rules.alert.resend-delay=5s"
+        return cls._of("prometheus", program, folder, config, port, "--storage.tsdb.path", soon)
 
     @classmethod
     def alertmanager(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
@@ -214,6 +216,7 @@ class MeasuredService(AbstractContextManager["MeasuredService"]):
                     self.prometheus_program, self.folder, self._config(exporter)
                 )
             )
+            wait_until(self._is_watched, within_s=60, what="Alertmanager has the alert Watchdog")
             self._open = stack.pop_all()
         return self
 
@@ -237,6 +240,10 @@ class MeasuredService(AbstractContextManager["MeasuredService"]):
         url, kind = f"{self.alertmanager.url}/api/v2/silences", {"Content-Type": "application/json"}
         with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), kind)):
             pass
+
+    def _is_watched(self) -> bool:
+        with urllib.request.urlopen(f"{self.alertmanager.url}/api/v2/alerts") as answer:
+            return any(each["labels"]["alertname"] == "Watchdog" for each in json.load(answer))
 
     def _config(self, exporter: int) -> Mapping[str, object]:
         rules = self.folder / "rules.yml"

@@ -11,6 +11,7 @@ from tests.support.programs.objects import (
     batch,
     budget,
     core,
+    create_pod,
     first,
     is_new,
     job,
@@ -205,7 +206,7 @@ def finalizers(planes: Planes) -> None:
     planes.agree("gone", lambda plane: plane.send("GET", core(planes, "configmaps/f")).code)
     both = {"metadata": {"name": "o", "finalizers": ["orphan", "foregroundDeletion"]}}
     planes.send("POST", core(planes, "configmaps"), both)
-    planes.send("POST", core(planes, "pods"), pod("p"))
+    create_pod(planes, pod("p"))
     made = {"metadata": {"finalizers": ["example.com/a"]}}
     planes.send("PATCH", core(planes, "pods/p"), made, MERGE)
     planes.send("DELETE", core(planes, "pods/p?gracePeriodSeconds=0"))
@@ -352,7 +353,7 @@ def resized_pods(planes: Planes) -> None:
     """Resize a pod's containers in place, as its kubelet has not done it yet."""
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}}
     main = {"name": "main", "image": "example.invalid/main:1", "resources": resources}
-    planes.send("POST", core(planes, "pods"), pod("p", containers=[main]))
+    create_pod(planes, pod("p", containers=[main]))
     place = core(planes, "pods/p")
 
     def resize(**resources: Object) -> None:
@@ -689,7 +690,7 @@ def quantities_and_empties(planes: Planes) -> None:
         "workingDir": "",
         "stdin": False,
     }
-    planes.send("POST", core(planes, "pods"), empty)
+    create_pod(planes, empty)
     labels = {"metadata": {"labels": {"a": "b"}, "annotations": {"a": ""}}}
     planes.send("PATCH", core(planes, "pods/empty"), labels, MERGE)
     planes.send("PATCH", core(planes, "pods/empty"), {"metadata": {"labels": {"a": None}}}, MERGE)

@@ -44,6 +44,15 @@ def pod(name: str, labels: Object | None = None, **spec: object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod_spec(**spec)}
 
 
+def create_pod(planes: Planes, made: Object) -> None:
+    """Create a pod, and wait until the scheduler has tried to place it.
+
+    Answers after that show what it noted on the pod.
+    """
+    planes.send("POST", core(planes, "pods"), made)
+    planes.agree("the scheduler has tried", lambda plane: plane.items(core(planes, "pods")))
+
+
 def workload(kind: str, name: str, template: Object | None = None, **spec: object) -> Object:
     """Return a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
     labels = {"app": name}

@@ -12,6 +12,7 @@ from tests.support.programs.objects import (
     batch,
     budget,
     core,
+    create_pod,
     job,
     pod,
     pod_spec,
@@ -189,8 +190,7 @@ def writes_meet_what_is_there(planes: Planes) -> None:
     fixed = {**config_map("fixed", x="1"), "immutable": True}
     planes.send("POST", place, fixed)
     planes.send("PUT", f"{place}/fixed", {**fixed, "data": {"x": "2"}})
-    planes.send("POST", core(planes, "pods"), pod("still"))
-    planes.agree("the scheduler has tried", lambda plane: plane.items(core(planes, "pods")))
+    create_pod(planes, pod("still"))
     image = {"spec": {"containers": [{"name": "main", "image": "example.invalid/main:2"}]}}
     planes.send("PATCH", core(planes, "pods/still"), image, STRATEGIC)
     planes.send("POST", apps(planes, "deployments"), workload("Deployment", "web", replicas=0))
