@@ -142,10 +142,10 @@ class PodAffinityFilter:
 
     def _occupied_domains(self, domains: TopologyDomains, leaving: Sequence[Pod]) -> set[str]:
         """Return the domains that have a pod other than those that leave."""
-        found = set(domains.values())
+        found, gone = set(domains.values()), [pod.uid for pod in leaving]
         for each in leaving:
             for own in self._domain_of(each.node, domains.topology_key):
-                if own in found and not _count_others(domains, own, leaving):
+                if own in found and not domains.count(own, *gone):
                     found.discard(own)
         return found
 
@@ -153,9 +153,3 @@ class PodAffinityFilter:
         slot = self._nodes.slot_of(node)
         value = None if slot is None else self._nodes.labels.value(key, slot)
         return set() if value is None else {value}
-
-
-def _count_others(domains: TopologyDomains, value: str, leaving: Sequence[Pod]) -> int:
-    """Count the pods of a domain without those that leave."""
-    members = domains.eligible.members(value), domains.ineligible.members(value)
-    return domains.count(value) - sum(any(pod.uid in each for each in members) for pod in leaving)

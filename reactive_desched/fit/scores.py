@@ -298,7 +298,7 @@ class NodeScores:
             sums = found.setdefault(term.topology_key, Counter())
             matching = affinity.matching_term(term, pod)
             for value in matching.values():
-                sums[value] += weight * matching.count_others(value, gone)
+                sums[value] += weight * matching.count(value, gone)
         return found
 
     def _topology_spread(

@@ -224,8 +224,9 @@ def _is_chosen_only_on(finding: Finding, fit: SchedulerNodeFit, opened: Collecti
     if not finding.by_score or finding.targets is None:
         return False
     pod, targets = finding.pod, finding.targets
-    return not fit.scored_elsewhere(pod, targets) and bool(
+    return bool(
         fit.scored_elsewhere(pod, targets, without=opened)
+        and not fit.scored_elsewhere(pod, targets)
     )
 
 
@@ -366,8 +367,7 @@ def nominated_pod(finding: Finding, _: GuardInputs) -> Hold | None:
 def young_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods that started a moment ago; a pod that has ended is of any age."""
     pod, minimum_s = finding.pod, inputs.settings.min_pod_age_s
-    started_s = pod.created_s if pod.started_s is None else pod.started_s
-    age_s = inputs.view.now_s - started_s
+    age_s = inputs.view.now_s - pod.came_s
     if age_s >= minimum_s or pod.has_ended:
         return None
     message = f"the pod started less than guards.minPodAge ago, {minimum_s:g} s"

@@ -95,8 +95,7 @@ class ProfileView(ClusterView):
             return []
         changes, now_s = list[UseChange](), self.now_s
         for pod in info.active.values():
-            came_s = pod.created_s if pod.started_s is None else pod.started_s
-            if wait_s := left_s(wanted_s, now_s - came_s):
+            if wait_s := left_s(wanted_s, now_s - pod.came_s):
                 changes.append(UseChange(wait_s, pod))
         for left_for_s, pod in self._pods.departed.of_node(node.name):
             if wait_s := left_s(wanted_s, left_for_s):
@@ -110,8 +109,7 @@ class ProfileView(ClusterView):
             yield self._departure(pod, left_for_s, wanted_s - left_for_s)
 
     def _departure(self, pod: Pod, left_for_s: float, wait_s: float) -> UseChange:
-        came_s = pod.created_s if pod.started_s is None else pod.started_s
-        stayed_s = self.now_s - left_for_s - came_s
+        stayed_s = self.now_s - left_for_s - pod.came_s
         return UseChange(wait_s, pod, has_left=True, was_brief=stayed_s < self._rules.use_s)
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:

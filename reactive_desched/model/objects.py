@@ -392,6 +392,11 @@ class Pod(Struct, frozen=True, gc=False):
         return None if self.start_delay_s is None else self.created_s + self.start_delay_s
 
     @property
+    def came_s(self) -> int:
+        """Return when the pod came to its node: its creation where its status does not say."""
+        return self.created_s + (self.start_delay_s or 0)
+
+    @property
     def ready_since_s(self) -> int | None:
         """Return when the pod became Ready; None while it is not, or if its status does not say."""
         for condition, changed in zip(

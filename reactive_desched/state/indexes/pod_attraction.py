@@ -61,7 +61,7 @@ class PodAttraction(Index):
                 sums = found.setdefault(key, Counter())
                 each = weight * hard_weight if is_hard else weight
                 for value in declared.owners.values():
-                    sums[value] += each * declared.owners.count_others(value, gone)
+                    sums[value] += each * declared.owners.count(value, gone)
         return found
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:

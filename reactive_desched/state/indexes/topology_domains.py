@@ -121,14 +121,10 @@ class TopologyDomains:
         yield from self.eligible
         yield from (value for value in self.ineligible if value not in self.eligible)
 
-    def count(self, value: str) -> int:
-        """Count the pods of a domain, on eligible nodes and on others."""
-        return len(self.eligible.members(value)) + len(self.ineligible.members(value))
-
-    def count_others(self, value: str, pod: PodKey) -> int:
-        """Count the pods of a domain without one that may be there."""
+    def count(self, value: str, *leaving: PodKey) -> int:
+        """Count the pods of a domain, on eligible nodes and on others, without those that leave."""
         both = self.eligible.members(value), self.ineligible.members(value)
-        return sum(len(members) - (pod in members) for members in both)
+        return sum(len(members) - sum(pod in members for pod in leaving) for members in both)
 
     def pods(self, value: str) -> Iterator[PodKey]:
         """Return the uids of the pods of a domain, on eligible nodes and on others."""
