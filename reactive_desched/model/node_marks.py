@@ -84,6 +84,13 @@ def _agent() -> NodeMark:
     return _passing("an agent of the node, until it is ready", _BY_PATTERN)
 
 
+_DRBD: Final = _passing(
+    "Piraeus' HA controller, until the volumes of the node have quorum again; "
+    "it deletes the pods that suffer by itself",
+    "piraeusdatastore/piraeus-ha-controller",
+)
+
+
 NODE_MARK_GROUPS: Final = (
     NodeMarkGroup(
         "cordonedNodes",
@@ -209,7 +216,14 @@ NODE_MARK_GROUPS: Final = (
             "*not-initialized": _passing("what initializes the node", _BY_PATTERN),
             "*initializing": _passing("what initializes the node", _BY_PATTERN),
             "*bootstrapping": _passing("what initializes the node", _BY_PATTERN),
+            "*not-bootstrapped": _passing("what initializes the node", _BY_PATTERN),
+            "*/provisioning": _passing("what initializes the node", _BY_PATTERN),
+            "*validating": _passing("what initializes the node", _BY_PATTERN),
+            "*not-configured": _passing("what initializes the node", _BY_PATTERN),
             "*unregistered": _passing("what registers the node", _BY_PATTERN),
+            "*not-registered": _passing("what registers the node", _BY_PATTERN),
+            "*starting": _passing("what starts or restarts the node", _BY_PATTERN),
+            "*rebooting": _passing("what starts or restarts the node", _BY_PATTERN),
             "*startup-taint*": _passing("what prepares the node", _BY_PATTERN),
         },
         passes=True,
@@ -235,6 +249,13 @@ NODE_MARK_GROUPS: Final = (
             "nidhogg.uswitch.com/*": _passing(
                 "Nidhogg, until the pods of a DaemonSet on the node are ready", "pelotech/nidhogg"
             ),
+            "drbd.linbit.com/lost-quorum": _DRBD,
+            "drbd.linbit.com/force-io-error": _DRBD,
+            "*.podmon.storage.dell.com": _passing(
+                "Dell's CSM Resiliency, until the node reaches its storage again; "
+                "it ends the pods that suffer by itself",
+                "dell/csm 160",
+            ),
             "*gpu-driver*": _passing(
                 "the operator of the devices, while a driver is installed or upgraded", _GPU
             ),
@@ -247,7 +268,11 @@ NODE_MARK_GROUPS: Final = (
             "*unready": _agent(),
             "*not-running": _agent(),
             "*not-installed": _agent(),
-            "*-unavailable": _agent(),
+            "*not-available": _agent(),
+            "*unavailable": _agent(),
+            "*upgrading": _agent(),
+            "*updating": _agent(),
+            "*-in-progress": _agent(),
         },
         passes=True,
     ),

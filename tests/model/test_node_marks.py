@@ -30,6 +30,13 @@ from reactive_desched.model.node_marks import NODE_MARK_GROUPS, find_mark, is_sy
         ("agent.example.com/NotReady", "agentNodes"),
         ("nvidia.com/gpu-driver-upgrade", "agentNodes"),
         ("amd-gpu-driver-upgrade", "agentNodes"),
+        ("node.deckhouse.io/csi-not-bootstrapped", "startingNodes"),
+        ("st4ck.io/gpu-validating", "startingNodes"),
+        ("example.com/kubelet-restarting", "startingNodes"),
+        ("aci-containers-host/unavailable", "agentNodes"),
+        ("drbd.linbit.com/lost-quorum", "agentNodes"),
+        ("vxflexos.podmon.storage.dell.com", "agentNodes"),
+        ("example.com/upgrade-in-progress", "agentNodes"),
     ],
 )
 def test_a_taint_of_a_program_belongs_to_the_group_of_who_takes_it_off(
@@ -51,6 +58,7 @@ def test_a_taint_of_a_program_belongs_to_the_group_of_who_takes_it_off(
         "node-role.kubernetes.io/control-plane",
         "kubernetes.azure.com/scalesetpriority",
         "example.com/ready",
+        "example.com/deprovisioning",
     ],
 )
 def test_a_taint_that_a_person_sets_or_that_stays_belongs_to_none(key: str) -> None:
