@@ -40,6 +40,16 @@ def kind_of(word: str) -> str:
     return kind if is_kind and (not group or group.replace(".", "").isalnum()) else ""
 
 
+def questions_of(words: Sequence[str], namespace: str | None) -> list[dict[str, str]]:
+    """Return what a command line asks about: several pods and the like, or one as KIND NAME.
+
+    Raises ConfigError for words that name none of them.
+    """
+    if len(words) > 1 and not kind_of(words[0]):
+        return [question_of([word], namespace) for word in words]
+    return [question_of(words, namespace)]
+
+
 def question_of(words: Sequence[str], namespace: str | None) -> dict[str, str]:
     """Return what a command line asks about: a pod, a node, or an owner, by its key.
 

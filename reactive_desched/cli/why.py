@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from reactive_desched.cli import (
     snapshot_flags,
 )
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.kubectl_names import hint_for, owner_key, question_of
+from reactive_desched.cli.kubectl_names import hint_for, owner_key, questions_of
 from reactive_desched.errors import ConfigError
 
 
@@ -34,6 +35,7 @@ def add(commands: Commands) -> None:
             "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
             "reactive-desched why node/node-17 --policy policy.yaml",
             "reactive-desched why deploy/web -n shop -o json",
+            "reactive-desched why shop/web-0 shop/web-1 --policy policy.yaml",
             "reactive-desched why shop/web-7d4b9c6f5-x2x8p --at 2026-05-01T03:12:00Z",
         ),
     )
@@ -43,7 +45,7 @@ def add(commands: Commands) -> None:
         nargs="*",
         default=(),
         metavar="[NAMESPACE/]POD, KIND/NAME",
-        help="the pod, or its uid; or as kubectl names it: pod/NAME, node/NAME, and with -n "
+        help="the pods, or their uids; or as kubectl names it: pod/NAME, node/NAME, and with -n "
         "deploy/NAME, sts NAME, job.batch/NAME and the like",
     )
     what.add_argument("--node", metavar="NAME", help="the pods of this node")
@@ -71,55 +73,70 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     try:
-        answer, now, heading = _answer(arguments, _question(arguments))
+        answers = _answers(arguments, _questions(arguments))
     except ConfigError as error:
         if arguments.pod and arguments.namespace is None and (hint := hint_for(arguments.pod)):
             raise ConfigError(f"{error}{hint}") from error
         raise
+    values = [answer for answer, _, _ in answers]
+    value = values[0] if len(values) == 1 else values
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+        sys.stdout.write(json.dumps(value, indent=1) + "\n")
     elif arguments.output == "yaml":
         import msgspec
 
-        sys.stdout.write(msgspec.yaml.encode(answer).decode())
+        sys.stdout.write(msgspec.yaml.encode(value).decode())
     else:
         from reactive_desched.text.layout import layout_for
         from reactive_desched.why.text import answer_lines
 
-        lines = (*heading, *answer_lines(answer, now, layout_for(sys.stdout)))
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        layout = layout_for(sys.stdout)
+        texts = [(*heading, *answer_lines(answer, now, layout)) for answer, now, heading in answers]
+        sys.stdout.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
     return 0
 
 
-def _answer(
-    arguments: argparse.Namespace, question: dict[str, str]
-) -> tuple[Any, datetime, tuple[str, ...]]:
-    """Return the answer, as of when it is, and who gave it."""
-    if arguments.policy is None and arguments.at is None:
-        snapshot_flags.recording_of(arguments)  # which is an error without --at
-        _check_no_snapshot(arguments)
-        recorded_controller.check_cluster_flags(arguments)
-        client = controller_client.client_of(arguments)
+_Answer = tuple[Any, datetime, tuple[str, ...]]
+"""An answer, as of when it is, and who gave it."""
+
+
+def _answers(
+    arguments: argparse.Namespace, questions: Sequence[dict[str, str]]
+) -> Sequence[_Answer]:
+    """Return the answer to each question."""
+    if arguments.policy is not None:
+        if arguments.server is not None:
+            raise ConfigError("--server means nothing with --policy: leave one of them out")
+        return _look(arguments, questions)
+    if arguments.at is not None:
+        return [_recorded(arguments, question) for question in questions]
+    snapshot_flags.recording_of(arguments)  # which is an error without --at
+    _check_no_snapshot(arguments)
+    recorded_controller.check_cluster_flags(arguments)
+    client = controller_client.client_of(arguments)
+    answers = []
+    for question in questions:
         answer = client.ask("why", question)
         moment = datetime.fromisoformat(answer.value["time"])
-        return answer.value, moment, (answer.heading(client.server), "")
-    if arguments.policy is None:
-        answered, moment, heading = recorded_controller.ask(arguments, "why", question)
-        return answered, moment, (heading, "")
-    if arguments.server is not None:
-        raise ConfigError("--server means nothing with --policy: leave one of them out")
-    return _look(arguments, question)
+        answers.append((answer.value, moment, (answer.heading(client.server), "")))
+    return answers
 
 
-def _question(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the query for the controller's page; raises ConfigError."""
+def _recorded(arguments: argparse.Namespace, question: dict[str, str]) -> _Answer:
+    """Answer as the controller would have at the moment of --at."""
+    answered, moment, heading = recorded_controller.ask(arguments, "why", question)
+    return answered, moment, (heading, "")
+
+
+def _questions(arguments: argparse.Namespace) -> Sequence[dict[str, str]]:
+    """Return the queries for the controller's page; raises ConfigError."""
     if not arguments.pod:
         if arguments.namespace is not None:
             raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")
         owner = None if arguments.owner is None else owner_key([arguments.owner])
         named = {"node": arguments.node, "owner": owner}
-        return {name: value for name, value in named.items() if value is not None}
-    return question_of(arguments.pod, arguments.namespace)
+        return [{name: value for name, value in named.items() if value is not None}]
+    return questions_of(arguments.pod, arguments.namespace)
 
 
 def _check_no_snapshot(arguments: argparse.Namespace) -> None:
@@ -137,8 +154,8 @@ def _check_no_snapshot(arguments: argparse.Namespace) -> None:
 
 
 def _look(
-    arguments: argparse.Namespace, question: dict[str, str]
-) -> tuple[Any, datetime, tuple[str, ...]]:
+    arguments: argparse.Namespace, questions: Sequence[dict[str, str]]
+) -> Sequence[_Answer]:
     """Answer as a controller that starts now, or at the moment of --at, on this cluster would."""
     import time
 
@@ -154,4 +171,7 @@ def _look(
     for warning in looked_at.warnings:
         sys.stderr.write(f"warning: {warning}\n")
     heading = (looked_at.heading, "") if looked_at.heading else ()
-    return explain(looked_at, question), looked_at.moment, heading
+    return [
+        (explain(looked_at, question), looked_at.moment, () if n else heading)
+        for n, question in enumerate(questions)
+    ]

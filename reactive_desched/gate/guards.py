@@ -727,6 +727,10 @@ class Guards:
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse with the first guard that holds the pod; `now` is monotonic seconds."""
+        return next(self.refusals(finding, now), None)
+
+    def refusals(self, finding: Finding, now: float) -> Iterator[Refuse]:
+        """Yield the refusal of each guard that holds the pod, in their order."""
         for guard in self._active(finding.plugin):
             if (hold := guard.check(finding, self._inputs)) is not None:
                 until = None if hold.wait_s is None else now + hold.wait_s
@@ -743,8 +747,7 @@ class Guards:
                     setting=hold.setting,
                     turn=hold.turn,
                 )
-                return refusal.ending(end)
-        return None
+                yield refusal.ending(end)
 
     def held_since(self, finding: Finding, _: float) -> str:
         """Say what holds the pod of a finding that all guards let go before; empty for nothing."""

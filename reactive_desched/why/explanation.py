@@ -218,6 +218,9 @@ class Explainer:
         owner = owner_of(pod, chain)
         blocked_by = waiting[0] if waiting and state in (WAITS, STAYS) else None
         turn = None if blocked_by is None else blocked_by.turn
+        profiles = tuple(self._profiles(pod, waiting)) if not_covered is None else ()
+        if state == WAITS:
+            summary += _held_besides(profiles, reason)
         return PodExplanation(
             time=self.time,
             namespace=pod.namespace,
@@ -236,7 +239,7 @@ class Explainer:
             turn=None if turn is None else turn_row(turn, self._moment),
             jobs=self._jobs_of(pod, waiting),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
-            profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
+            profiles=profiles,
             history=self._history_of(owner.uid),
         )
 
@@ -461,6 +464,17 @@ class Explainer:
             yield self._rejection(said, turn)
             if name == EvictorFilters.name:
                 yield from _other_rejections(gate, finding.pod, decision.reason)
+            elif name == Guards.name:
+                yield from self._other_holds(gate, finding, decision.reason)
+
+    def _other_holds(
+        self, gate: Gate | JobGate, finding: Finding, named: str
+    ) -> Iterator[GateAnswer]:
+        """Yield the other guards that hold the pod: the gate names the first alone."""
+        for guards in (each for each in gate.filters if isinstance(each, Guards)):
+            for refusal in guards.refusals(finding, self._now):
+                if refusal.reason != named:
+                    yield self._rejection(refusal, None)
 
     def _turn_of(self, decision: Defer | Refuse) -> Turn | None:
         """Return the turn of a pod that waits in a queue, as every other answer has it."""
@@ -512,6 +526,15 @@ class Explainer:
 
     def _time(self, seconds: float) -> datetime:
         return self._moment.time(seconds)
+
+
+def _held_besides(profiles: Iterable[ProfileAnswer], reason: str) -> str:
+    """Say which gate keeps a pod when it waits no longer for the reason that is known."""
+    answers = (each for profile in profiles if not profile.assumed for each in profile.gates)
+    for each in answers:
+        if not each.passes and each.reason != reason:
+            return f"; it is held besides ({each.reason}): {each.message}"
+    return ""
 
 
 def _awaited(decision: Defer | Refuse) -> tuple[str, ...]:

@@ -284,6 +284,28 @@ def test_a_wrong_question_names_the_place_and_the_remedy(
     assert golden() in capsys.readouterr().err
 
 
+def test_every_guard_that_holds_a_pod_is_named_and_not_only_the_first(
+    world: Any, why: Callable[..., Any], golden: Golden
+) -> None:
+    """The taint is new, and what claims devices would not leave for an old one either."""
+    things = world.small()
+    del things[0]["spec"]["taints"][0]["timeAdded"]
+    [pod] = [each for each in things if each["metadata"]["name"] == "a"]
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "gpu"}]
+
+    found = why("shop/a", things=things)
+
+    assert found["reason"] == "ChangedTooRecently"
+    assert found["summary"] == golden()
+    reasons = [each.get("reason", "") for each in found["profiles"][0]["gates"]]
+    assert [reason for reason in reasons if reason][:2] == ["ChangedTooRecently", "ClaimsDevices"]
+
+
+def test_of_several_pods_each_has_its_answer(why: Callable[..., Any]) -> None:
+    assert [each["name"] for each in why("shop/a", "shop/c")] == ["a", "c"]
+    assert why("shop/a", "shop/c", table=True).count("\nstate ") == 2
+
+
 def test_yaml_says_what_json_says(
     world: Any, why: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
