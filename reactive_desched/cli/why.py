@@ -153,9 +153,7 @@ def _check_no_snapshot(arguments: argparse.Namespace) -> None:
         )
 
 
-def _look(
-    arguments: argparse.Namespace, questions: Sequence[dict[str, str]]
-) -> Sequence[_Answer]:
+def _look(arguments: argparse.Namespace, questions: Sequence[dict[str, str]]) -> Sequence[_Answer]:
     """Answer as a controller that starts now, or at the moment of --at, on this cluster would."""
     import time
 

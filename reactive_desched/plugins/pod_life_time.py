@@ -31,6 +31,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ContainerStatus, Node, Pod, PodCondition, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 STATES: Final = (
     "Completed",
@@ -77,6 +78,10 @@ class OwnerKinds(PluginArgs):
     def _validate_exclusive(self) -> Self:
         raise_field_errors(exclusive_errors("include and exclude", self.include, self.exclude))
         return self
+
+
+_SHORT_LIFE_S: Final = 600
+"""A shorter life of pods that run is said to be too short: hours or days may have been meant."""
 
 
 class WantedCondition(PluginArgs):
@@ -169,15 +174,18 @@ class PodLifeTimeArgs(ScopedArgs):
 
     def warnings(self) -> Iterator[FieldError]:
         """Say that every pod that runs is meant, and so is each that takes its place."""
-        age_s = self.max_pod_life_time_seconds
-        if age_s or self.conditions or self.exit_codes:
+        age_s = self.max_pod_life_time_seconds or 0
+        if age_s >= _SHORT_LIFE_S or self.conditions or self.exit_codes:
             return
         if self.states and _RUNNING not in self.states:
             return
-        if self.states:
+        path: tuple[str, ...] = ("maxPodLifeTimeSeconds",)
+        if age_s:
+            message = f"{age_s} means every pod that is {format_count(age_s, 'second')} old"
+        elif self.states:
             message, path = "means every pod that runs, however young", ("states",)
         else:
-            message, path = "0 means every pod, however young", ("maxPodLifeTimeSeconds",)
+            message = "0 means every pod, however young"
         hint = "write how many seconds a pod may live, such as 604800 for a week"
         yield FieldError(f"{message}, and each that replaces it", hint, path, rule=Rule.EVERY_POD)
 

@@ -112,6 +112,7 @@ def test_all_errors_are_reported_at_once_each_at_its_place() -> None:
     "args",
     [
         pytest.param("maxPodLifeTimeSeconds: 0", id="an age of 0"),
+        pytest.param("maxPodLifeTimeSeconds: 24", id="an age that was meant in hours"),
         pytest.param("maxPodLifeTimeSeconds: 0\nstates: [Running, Failed]", id="with a phase"),
         pytest.param("states: [Pending, Running]", id="that phase without an age"),
         pytest.param("states: [Running]\nlabelSelector: {matchLabels: {a: b}}", id="some pods"),
@@ -126,7 +127,8 @@ def test_arguments_that_every_running_pod_matches_at_once_are_warned_of(
 @pytest.mark.parametrize(
     "args",
     [
-        pytest.param("maxPodLifeTimeSeconds: 1", id="an age"),
+        pytest.param("maxPodLifeTimeSeconds: 600", id="an age"),
+        pytest.param("maxPodLifeTimeSeconds: 30\nstates: [Pending]", id="pods that wait"),
         pytest.param("maxPodLifeTimeSeconds: 0\nstates: [Failed]", id="pods that failed"),
         pytest.param("states: [CrashLoopBackOff]", id="containers that fail"),
         pytest.param("states: [Running]\nexitCodes: [1]", id="an exit code"),
