@@ -197,10 +197,14 @@ class TestTheContext:
         document["contexts"].append(other)
         assert load(tmp_path, document, context="there").context == "there"
 
-    def test_may_have_a_number_for_a_name(self, tmp_path: Path) -> None:
-        document = config(current=None, users=[{"name": 1, "user": {"token": "t"}}])
-        document["contexts"] = [{"name": 7, "context": {"cluster": "c", "user": 1}}]
-        assert token_of(load(tmp_path, document, context="7")) == "t"
+    def test_may_have_an_empty_name_and_so_may_what_it_names(self, tmp_path: Path) -> None:
+        document = config(
+            current="",
+            clusters=[{"cluster": HTTP}],
+            users=[{"user": {"token": "t"}}],
+            contexts=[{"context": {}}],
+        )
+        assert token_of(load(tmp_path, document)) == "t"
 
     @pytest.mark.parametrize(
         ("document", "words"),

@@ -69,8 +69,27 @@ def test_what_is_no_yaml_is_reported_with_line_and_column_on_one_line(
     assert SECRET not in words
 
 
+@pytest.mark.parametrize("value", ["007", "1e3", "0x10", "1_000", "4.0", "yes", "on", "false"])
+@pytest.mark.parametrize("name", ["token", "as", "password"])
+def test_a_number_is_no_text_as_for_kubectl(tmp_path: Path, name: str, value: str) -> None:
+    """It was sent as another text: `as: 007` asked for the rights of the user 7."""
+    words = refusal(tmp_path, f"users: [{{name: u, user: {{{name}: {value}}}}}]")
+    assert f"`$.users[0].user.{name}`: put it in quotes" in words
+    assert f"`{value}`" not in words
+
+
+@pytest.mark.parametrize("value", ["12:30", "2026-01-01", "0x_", "2026-13-45", "1__0e", "0o8"])
+def test_a_word_that_is_no_number_to_kubectl_is_a_text(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"users: [{{name: u, user: {{token: {value}}}}}]")
+    [found] = read_kubeconfig(str(path)).users or ()
+    assert found is not None
+    assert found.user is not None
+    assert found.user.token == value
+
+
 @pytest.mark.parametrize(
-    "value", ["0x_", "2026-13-45", f"!!bool {SECRET}", f"!!timestamp {SECRET}", f"!!int {SECRET}"]
+    "value", [".inf", f"!!bool {SECRET}", f"!!timestamp {SECRET}", f"!!int {SECRET}"]
 )
 def test_a_value_that_the_yaml_loader_stumbles_over_is_reported_with_the_remedy(
     tmp_path: Path, value: str, golden: Golden
@@ -107,7 +126,8 @@ def test_of_several_documents_the_first_counts(tmp_path: Path, first: str, secon
         pytest.param('{\n\t"users": [{"name": "u", "user": {"token": "a"}}]\n}', id="tabs in JSON"),
         pytest.param("clusters: null\nusers:\ncontexts: []", id="nothing in its sections"),
         pytest.param("preferences: {colors: true}\nextensions: []", id="more than we read"),
-        pytest.param("users: [{name: 1, user: {token: 123}}]", id="numbers for texts"),
+        pytest.param("users: [{name: 12:30, user: {token: 2026-01-01}}]", id="times"),
+        pytest.param("users: [null, {name: u, user: {token: t}}]", id="null for an entry"),
         pytest.param("users: [{name: u, user: {exec: {command: x}}}]", id="half a plugin"),
         pytest.param("clusters: [{name: c}]\ncontexts: [{name: c, context: }]", id="unused halves"),
     ],

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from reactive_desched.kube.auth.certificates import certificate_end
 from reactive_desched.kube.auth.credential import LOAD_LIMIT_S, LOG_IN_LIMIT_S, Credential
+from reactive_desched.kube.auth.sigs_yaml import decode_yaml
 from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["ExecCredentials", "ExecPlugin", "ExecStatus"]
@@ -288,7 +289,7 @@ def _decode(output: bytes) -> _ExecCredential:
         raise
     except msgspec.DecodeError as error:
         try:
-            return msgspec.yaml.decode(output, type=_ExecCredential)
+            return msgspec.convert(decode_yaml(output), _ExecCredential)
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 -- the YAML loader raises whatever a number or date does

@@ -19,8 +19,8 @@ from reactive_desched.kube.auth.kubeconfig_shape import (
     ClusterEntry,
     ContextEntry,
     Kubeconfig,
-    Scalar,
     UserEntry,
+    entries,
     read_kubeconfig,
 )
 from reactive_desched.primitives.url import split_url
@@ -88,7 +88,7 @@ def choose_context(source: KubeconfigFiles) -> ChosenContext:
     context = merged.contexts[name]
     cluster = _cluster(merged, name, context, where)
     server, login = _without_login(_server(cluster))
-    user_name = _text(context.user)
+    user_name = context.user or ""
     found = _user(merged, name, user_name, where, is_tls=server.startswith("https:"))
     user = _credentials(found, where, user_name)
     if login:
@@ -98,7 +98,7 @@ def choose_context(source: KubeconfigFiles) -> ChosenContext:
         user_name,
         merged.user_files.get(user_name, ""),
         server,
-        _checked_cluster(cluster, where, _text(context.cluster)),
+        _checked_cluster(cluster, where, context.cluster or ""),
         user,
         user.pop("tokenFile", None) if "token" in user else None,
         _impersonation(merged.users.get(user_name), where, user_name),
@@ -139,9 +139,9 @@ def _merge(source: KubeconfigFiles) -> _Merged:
 def _add(merged: _Merged, found: Kubeconfig, path: str) -> None:
     """Add the entries of a file under names that no earlier file has."""
     folder = Path(path).absolute().parent
-    clusters = ((each.name, each.cluster or ClusterEntry()) for each in found.clusters or ())
-    contexts = ((each.name, each.context or ContextEntry()) for each in found.contexts or ())
-    users = ((each.name, each.user or UserEntry()) for each in found.users or ())
+    clusters = ((it.name, it.cluster or ClusterEntry()) for it in entries(found.clusters))
+    contexts = ((it.name, it.context or ContextEntry()) for it in entries(found.contexts))
+    users = ((it.name, it.user or UserEntry()) for it in entries(found.users))
     for name, cluster in _unique(clusters, "clusters", path):
         merged.clusters.setdefault(name, _fields(cluster, folder))
     for name, context in _unique(contexts, "contexts", path):
@@ -150,16 +150,16 @@ def _add(merged: _Merged, found: Kubeconfig, path: str) -> None:
         merged.users.setdefault(name, user)
         merged.user_files.setdefault(name, path)
         merged.credentials.setdefault(name, _fields(user, folder))
-    merged.current_context = merged.current_context or _text(found.current_context)
+    merged.current_context = merged.current_context or found.current_context or ""
     merged.is_empty = merged.is_empty and found == Kubeconfig()
 
 
 def _unique(
-    entries: Iterable[tuple[Scalar, T]], section: str, path: str
+    named: Iterable[tuple[str | None, T]], section: str, path: str
 ) -> Iterator[tuple[str, T]]:
     seen: set[str] = set()
-    for scalar, entry in entries:
-        name = _text(scalar)
+    for given, entry in named:
+        name = given or ""
         if name in seen:
             raise ConfigError(
                 f"kubeconfig {path} has two {section} named {name!r}: rename or remove one"
@@ -181,13 +181,11 @@ def _fields(entry: ClusterEntry | UserEntry, folder: Path) -> dict[str, Any]:
     return fields
 
 
-def _text(scalar: Scalar) -> str:
-    return "" if scalar is None else str(scalar)
-
-
 def _context_name(merged: _Merged, source: KubeconfigFiles) -> str:
     where, contexts = describe_files(source), merged.contexts
     name = source.context or merged.current_context
+    if name in contexts:  # it may be empty, as that of a cluster and a user
+        return name
     available = ", ".join(sorted(contexts)) or "none"
     if not (name or contexts):
         raise ConfigError(
@@ -198,24 +196,22 @@ def _context_name(merged: _Merged, source: KubeconfigFiles) -> str:
         raise ConfigError(
             f"{where} sets no current-context: pass --context NAME (it has: {available})"
         )
-    if name not in contexts:
-        raise ConfigError(f"{where} has no context {name!r}: it has {available}")
-    return name
+    raise ConfigError(f"{where} has no context {name!r}: it has {available}")
 
 
 def _cluster(merged: _Merged, name: str, context: ContextEntry, where: str) -> dict[str, Any]:
-    cluster = _text(context.cluster)
+    cluster = context.cluster or ""
+    if cluster in merged.clusters:
+        return merged.clusters[cluster]
     if not cluster:
         raise ConfigError(
             f"{where}: the context {name!r} names no cluster: correct it, or pass --context NAME"
         )
-    if cluster not in merged.clusters:
-        available = ", ".join(sorted(merged.clusters)) or "none"
-        raise ConfigError(
-            f"{where}: the context {name!r} names the cluster {cluster!r}, and there is none of"
-            f" this name (there is: {available}): correct it, or pass --context NAME"
-        )
-    return merged.clusters[cluster]
+    available = ", ".join(sorted(merged.clusters)) or "none"
+    raise ConfigError(
+        f"{where}: the context {name!r} names the cluster {cluster!r}, and there is none of"
+        f" this name (there is: {available}): correct it, or pass --context NAME"
+    )
 
 
 def _user(merged: _Merged, name: str, user: str, where: str, *, is_tls: bool) -> dict[str, Any]:
@@ -339,11 +335,11 @@ def _impersonation(user: UserEntry | None, where: str, name: str) -> tuple[Heade
         return ()
     try:
         return impersonation_headers(
-            _text(user.as_),
-            _text(user.as_uid),
-            [_text(group) for group in user.as_groups or ()],
+            user.as_ or "",
+            user.as_uid or "",
+            [group or "" for group in user.as_groups or ()],
             {
-                key: [_text(value) for value in values or ()]
+                key: [value or "" for value in values or ()]
                 for key, values in (user.as_user_extra or {}).items()
             },
         )

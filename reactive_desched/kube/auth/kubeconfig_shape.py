@@ -1,20 +1,23 @@
 """The types of a kubeconfig file, and how one file is read."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 from msgspec import Struct, field
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.kube.auth.sigs_yaml import decode_yaml
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.shortage import lacking
 
-__all__ = ["ClusterEntry", "ContextEntry", "Kubeconfig", "Scalar", "UserEntry", "read_kubeconfig"]
+__all__ = ["ClusterEntry", "ContextEntry", "Kubeconfig", "UserEntry", "entries", "read_kubeconfig"]
 
-Scalar = str | int | float | bool | None
-"""A text; a number in its place was written without quotes."""
+T = TypeVar("T")
 
+_QUOTE = "put it in quotes"
 _REMEDY = "correct it, or pass another file with --kubeconfig"
 
 
@@ -34,59 +37,64 @@ class ClusterEntry(Struct, rename="kebab", omit_defaults=True):
 class NamedCluster(Struct):
     """An entry of `clusters`."""
 
-    name: Scalar = ""
+    name: str | None = ""
     cluster: ClusterEntry | None = None
 
 
 class ContextEntry(Struct):
     """A cluster and a user, by their names."""
 
-    cluster: Scalar = None
-    user: Scalar = None
+    cluster: str | None = None
+    user: str | None = None
 
 
 class NamedContext(Struct):
     """An entry of `contexts`."""
 
-    name: Scalar = ""
+    name: str | None = ""
     context: ContextEntry | None = None
 
 
 class UserEntry(Struct, rename="kebab", omit_defaults=True):
     """A user of a kubeconfig: its credentials, and the user that it impersonates."""
 
-    token: Scalar = None
+    token: str | None = None
     token_file: str | None = field(default=None, name="tokenFile")
     client_certificate: str | None = None
     client_certificate_data: str | None = None
     client_key: str | None = None
     client_key_data: str | None = None
-    username: Scalar = None
-    password: Scalar = None
+    username: str | None = None
+    password: str | None = None
     auth_provider: dict[str, Any] | None = None  # each provider has its own fields
     exec: dict[str, Any] | None = None  # exec_plugin reads it
-    as_: Scalar = field(default=None, name="as")
-    as_uid: Scalar = None
-    as_groups: list[Scalar] | None = None
-    as_user_extra: dict[str, list[Scalar] | None] | None = None
+    as_: str | None = field(default=None, name="as")
+    as_uid: str | None = None
+    as_groups: list[str | None] | None = None
+    as_user_extra: dict[str, list[str | None] | None] | None = None
 
 
 class NamedUser(Struct):
     """An entry of `users`."""
 
-    name: Scalar = ""
+    name: str | None = ""
     user: UserEntry | None = None
 
 
 class Kubeconfig(Struct, rename="kebab"):
     """One file."""
 
-    clusters: list[NamedCluster] | None = None
-    contexts: list[NamedContext] | None = None
-    users: list[NamedUser] | None = None
-    kind: Scalar = None
-    api_version: Scalar = field(default=None, name="apiVersion")
-    current_context: Scalar = None
+    clusters: list[NamedCluster | None] | None = None
+    contexts: list[NamedContext | None] | None = None
+    users: list[NamedUser | None] | None = None
+    kind: str | None = None
+    api_version: str | None = field(default=None, name="apiVersion")
+    current_context: str | None = None
+
+
+def entries(section: list[T | None] | None) -> Iterator[T]:
+    """Yield the entries of a section; one that is null has no name to be chosen by."""
+    return (each for each in section or () if each is not None)
 
 
 def read_kubeconfig(path: str) -> Kubeconfig:
@@ -125,9 +133,10 @@ def _read(path: str) -> Kubeconfig | None:
     except msgspec.ValidationError as error:
         if " - at `$" not in str(error):  # nothing below the top level was reached
             raise _not_a_kubeconfig(path, "it is not a mapping of fields") from None
-        raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
-    except msgspec.DecodeError as error:
-        mark = getattr(error.__context__, "problem_mark", None)
+        remedy = f"{_QUOTE}, or {_REMEDY}" if _is_no_text(error) else _REMEDY
+        raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {remedy}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
         position = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
         raise ConfigError(f"kubeconfig {path} is not valid YAML {position}: {_REMEDY}") from None
     except MemoryError:
@@ -139,18 +148,22 @@ def _read(path: str) -> Kubeconfig | None:
         ) from None
 
 
+def _is_no_text(error: msgspec.ValidationError) -> bool:
+    """Say whether a number or a boolean stands in the place of a text."""
+    return str(error).startswith(("Expected `str`", "Expected `str | null`")) and any(
+        f"got `{each}`" in str(error) for each in ("int", "float", "bool")
+    )
+
+
 def _read_first_document(content: bytes) -> Kubeconfig | None:
-    """Read the first YAML document of a file; kubectl reads no other. Raises msgspec's errors."""
+    """Read the first YAML document of a file; kubectl reads no other."""
     try:
-        return msgspec.yaml.decode(content, type=Kubeconfig | None)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError as error:
-        found: Any = error.__context__  # PyYAML has no types
-        if "single document" not in (getattr(found, "context", None) or ""):
+        return msgspec.convert(decode_yaml(content), Kubeconfig | None)
+    except yaml.YAMLError as error:
+        if "single document" not in (getattr(error, "context", None) or ""):
             raise
-        lines = content.splitlines(keepends=True)[: found.problem_mark.line]
-    return msgspec.yaml.decode(b"".join(lines), type=Kubeconfig | None)
+        lines = content.splitlines(keepends=True)[: error.problem_mark.line]
+    return msgspec.convert(decode_yaml(b"".join(lines)), Kubeconfig | None)
 
 
 def _read_json(content: bytes) -> Kubeconfig | None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from reactive_desched.kube.auth.kubeconfig_shape import Kubeconfig, read_kubeconfig
+from reactive_desched.kube.auth.kubeconfig_shape import Kubeconfig, entries, read_kubeconfig
 
 __all__ = ["replace_tokens"]
 
@@ -40,8 +40,8 @@ def _changed(
     kubeconfig: Kubeconfig, user: str, new: Mapping[str, str]
 ) -> tuple[Kubeconfig, dict[str, str]]:
     """Return the kubeconfig with these fields, and those that it had instead."""
-    entries = (each.user for each in kubeconfig.users or () if str(each.name) == user)
-    provider = next((each.auth_provider for each in entries if each is not None), None) or {}
+    users = (each.user for each in entries(kubeconfig.users) if (each.name or "") == user)
+    provider = next((each.auth_provider for each in users if each is not None), None) or {}
     config = provider.get("config") or {}
     old = {name: str(config[name]) for name in new if config.get(name)}
     config |= {name: new[name] for name in old}
