@@ -19,6 +19,7 @@ from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
 from reactive_desched.errors import JournalInUse, LeadershipLost
 from reactive_desched.journal import atomic_files
@@ -133,6 +134,7 @@ class Campaign:
         if not self._cluster_fault():
             raise self._lost
         self._elector.stand_down()
+        self._controller.readiness.resume(STOPPING)  # the term has ended, the process goes on
         await self._stopped.wait()
 
     async def _act(self, recording: Recording) -> None:

@@ -3,7 +3,7 @@
 | pause | owner |
 |---|---|
 | `startup` | the start of the process, until the open intents of the last run are resolved |
-| `stopping` | shutdown; it is never ended |
+| `stopping` | shutdown; it ends where a leader's term does, and its process goes on |
 | `cluster` | the connection, once its address led to another cluster; it is never ended |
 | `leader` | the controller, while leader election lets it not act: another replica may |
 | `manual` | a person, who paused the controller by a command or the pause file |

@@ -82,7 +82,7 @@ def test_a_number_is_no_text_as_for_kubectl(tmp_path: Path, name: str, value: st
 def test_a_word_that_is_no_number_to_kubectl_is_a_text(tmp_path: Path, value: str) -> None:
     path = tmp_path / "config"
     path.write_text(f"users: [{{name: u, user: {{token: {value}}}}}]")
-    [found] = read_kubeconfig(str(path)).users or ()
+    [found] = read_kubeconfig(str(path)).users or [None]
     assert found is not None
     assert found.user is not None
     assert found.user.token == value

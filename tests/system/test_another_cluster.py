@@ -109,6 +109,7 @@ def test_an_address_that_leads_to_another_cluster_ends_all_requests_and_not_the_
     prod.taint("node-2", "gpu")  # some time passes
     assert cluster.pods_on(NODE) == left
     assert written(prod) == before
+    program.wait_until(lambda: "[!]state: fault" in readyz(program)[1])  # a term ended before
     assert not [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert program.process.poll() is None
     assert program.stop() == 0
