@@ -143,10 +143,12 @@ class ForkServer:
         assert pid, "the fork server has ended"
         return ForkedProgram(int(pid), ours)
 
-    def run(self, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, timeout: float = 60, module: str = "reactive_desched"
+    ) -> subprocess.CompletedProcess[str]:
         """Run `reactive-desched ARGUMENTS` to its end, as `subprocess.run` does with text."""
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            program = self.start("reactive_desched", arguments, output, errors)
+            program = self.start(module, arguments, output, errors)
             with closing(program):
                 status = program.wait(timeout)
             said = [_text(output), _text(errors)]

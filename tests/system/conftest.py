@@ -226,11 +226,12 @@ def controller(
 ) -> Callable[..., Program]:
     """Start `run` against the cluster, with its journal in the test's folder."""
 
-    def start_one(*more: str) -> Program:
+    def start_one(*more: str, module: str = "reactive_desched") -> Program:
         return start(
             "run",
             *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
             *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0", *more),
+            module=module,
         )
 
     return start_one

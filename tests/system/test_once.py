@@ -8,7 +8,6 @@ import pytest
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.journal.events import read_events
 from tests.support.golden import Golden
-from tests.system.conftest import PATIENCE_S
 
 NODE = "node-1"
 
@@ -96,9 +95,9 @@ def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
         'clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]\n'
         "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
     )
-    program = controller("--once", "--kubeconfig", str(nowhere))
+    program = controller("--once", "--kubeconfig", str(nowhere), module="tests.support.impatient")
 
-    assert program.process.wait(PATIENCE_S) == 1
+    assert program.process.wait(60) == 1
     assert golden() in program.output
 
 

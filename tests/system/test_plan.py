@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.support.fork_server import ForkServer
 from tests.support.golden import Golden
-from tests.system.conftest import PATIENCE_S
 
 NODE = "node-1"
 LISTED = (
@@ -60,7 +59,7 @@ def test_a_cluster_that_went_away_is_status_1_and_half_an_answer_is_never_given(
 ) -> None:
     cluster.program.stop()
     given = "plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)
-    ended = fork_server.run(*given, timeout=PATIENCE_S)  # it waits for the server first
+    ended = fork_server.run(*given, module="tests.support.impatient")
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert golden() in ended.stderr
