@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from tests.courses.course import drawn_course
+from tests.courses.course import drawn_course, drawn_work
 from tests.courses.playing import Figures, Judged, judged
 
 
@@ -26,10 +26,11 @@ class Played(NamedTuple):
     error: str = ""
 
 
-def play(seed: int, *, asks: bool, packs: bool) -> Played:
+def play(seed: int, *, asks: bool, packs: bool, work: bool) -> Played:
     """Play an hour, and judge it."""
+    drawn = drawn_work if work else drawn_course
     try:
-        return Played(seed, judged(drawn_course(seed, packs=packs), asks=asks))
+        return Played(seed, judged(drawn(seed, packs=packs), asks=asks))
     except Exception:  # noqa: BLE001  every failure is reported with its seed
         return Played(seed, error=traceback.format_exc())
 
@@ -48,6 +49,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--waits-only", action="store_true", help="do not ask what was passing")
     parser.add_argument("--packs", action="store_true", help="with a scheduler that packs pods")
+    parser.add_argument(
+        "--work", action="store_true", help="what happens is work that takes half an hour"
+    )
     args = parser.parse_args()
     evictions: Counter[str] = Counter()
     passing: Counter[str] = Counter()
@@ -55,7 +59,7 @@ def main() -> int:
     with_us = without = polled = Figures()
     longer = failed = 0
     seeds = range(args.first, args.first + args.seeds)
-    playing = partial(play, asks=not args.waits_only, packs=args.packs)
+    playing = partial(play, asks=not args.waits_only, packs=args.packs, work=args.work)
     with ProcessPoolExecutor(args.jobs) as pool:
         for played in pool.map(playing, seeds):
             if played.judged is None:
@@ -81,7 +85,7 @@ def main() -> int:
     for who, of in (("reactive-desched", with_us), ("a poller", polled), ("none", without)):
         say(
             f"{who}: {of.evictions} evictions, {of.left} pods that a sweep would still evict, "
-            f"{of.waited_s:.0f} pod-seconds without a node"
+            f"{of.waited_s:.0f} pod-seconds without a node, {of.pods} pods placed"
         )
     return 1 if failed else 0
 

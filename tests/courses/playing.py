@@ -135,11 +135,15 @@ class Judged(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Of hours: evictions, pods that a sweep would still evict, pod-seconds without a node."""
+    """Of hours: evictions, pods that a sweep would still evict, pod-seconds without a node.
+
+    `pods` counts those that ran on a node, replacements included.
+    """
 
     evictions: int = 0
     left: int = 0
     waited_s: float = 0.0
+    pods: int = 0
 
     def __add__(self, other: Any) -> "Figures":
         return Figures(*map(sum, zip(self, other, strict=True)))
@@ -217,11 +221,14 @@ class Waits:
 
     def __init__(self) -> None:
         self.by_app: dict[str, float] = {}
+        self.placed: set[str] = set()
 
     def look(self, hour: Hour, seconds: float) -> None:
         """Count who waits now as if for all of the last seconds."""
         for pod in hour.world.pods():
-            if not node_of(pod):
+            if node_of(pod):
+                self.placed.add(pod["metadata"]["uid"])
+            else:
                 app = pod["metadata"]["labels"]["app"]
                 self.by_app[app] = self.by_app.get(app, 0.0) + seconds
 
@@ -244,6 +251,8 @@ class Playing(Generic[C]):
                 continue
             seconds = min([until, now + STEP_S, *(due for due, _ in self._to_come[:1])]) - now
             self.cluster.run(seconds)
+            if self.hour.course.scales:
+                self.hour.autoscale()
             self.waits.look(self.hour, seconds)
 
     def all(self) -> "Playing[C]":
@@ -254,7 +263,9 @@ class Playing(Generic[C]):
     def figures(self) -> Figures:
         """Return what came of it by now."""
         left = len(self.cluster.found_by_sweep())
-        return Figures(len(self.cluster.evicted), left, sum(self.waits.by_app.values()))
+        waits = self.waits
+        waited_s = sum(waits.by_app.values())
+        return Figures(len(self.cluster.evicted), left, waited_s, len(waits.placed))
 
     def _now(self) -> float:
         return self.hour.world.clock.now()
