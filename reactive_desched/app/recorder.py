@@ -25,6 +25,7 @@ from reactive_desched.recording.items import (
     HealthAnswered,
     Instant,
     Item,
+    NodesClosed,
     PauseSet,
     TermChanged,
 )
@@ -102,8 +103,8 @@ def standing_items(
 ) -> Callable[[Instant], Iterator[Item]]:
     """Return what yields what holds at a moment besides the objects.
 
-    That is the configuration in force, the term, since when the process counts, brakes,
-    answers to health checks, and pauses.
+    That is the configuration in force, the term, since when the process counts, brakes, which nodes
+    closed lately, answers to health checks, and pauses.
     """
 
     def standing(at: Instant) -> Iterator[Item]:
@@ -111,6 +112,7 @@ def standing_items(
         yield TermChanged(at, leads=not controller.pauses.leadership.fault, identity=identity)
         yield replace(notes.process, at=at)
         yield _brakes_held(controller, at)
+        yield NodesClosed(at, controller.state.nodes.closings.times)
         for answer in controller.pauses.health_answers():
             yield HealthAnswered(at, answer.check, answer)
         for name, status in controller.readiness.pauses.items():

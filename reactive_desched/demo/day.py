@@ -107,7 +107,8 @@ brakes: {storm: {pods: 20, window: 2s}}
 evictions: {retry: {initial: 500ms}}
 guards:
   disabled: [YoungPods, NewlyReadyPods, UnreadyWorkloads]
-  standingTimes: {otherTaints: 200ms, nodeLabels: 200ms, openNodes: 200ms, nodeUse: 200ms}
+  standingTimes: {otherTaints: 200ms, nodeLabels: 200ms, openNodes: 200ms, nodeUse: 200ms,
+    closedNodes: 0s}
 moves:
   {maxMoving: {owner: 100%}, cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s, futileAfter: 100}
 sinks: {stream: {}}

@@ -45,6 +45,7 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.indexes.unschedulable_pods import UnschedulablePods
 from reactive_desched.state.nodes import left_s
+from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
@@ -58,6 +59,15 @@ CHANGED_TOO_RECENTLY: Final = GateReason(
     "for its time in `guards.standingTimes`, or a plugin that balances has not found it for so "
     "long: it may pass by itself. Or the pod would only be better off elsewhere, and the room "
     "there is so new that others may want it.",
+    "guards.standingTimes",
+)
+NODES_CLOSING: Final = GateReason(
+    GuardName.STANDING_TIME,
+    "NodesClosing",
+    "The pod would only be better off elsewhere, or balance the cluster, and nodes were closed a "
+    "short time ago: they are mostly replaced or restarted one after another. "
+    "`guards.standingTimes.closedNodes` after the last one, or an hour after the first, it may "
+    "leave.",
     "guards.standingTimes",
 )
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
@@ -162,6 +172,10 @@ SCORED_ELSEWHERE: Final = GateReason(
 _TOO_NEW: Final = "the cause is new, and may pass by itself"
 MAX_LEFT: Final = 100
 """So many pods that left a moment ago are taken to come back; more are looked at no further."""
+ONE_IN_CLOSED: Final = 20
+"""Of so many nodes one that closes is enough for others to follow, for all that is known."""
+LONGEST_ROW_S: Final = 3600.0
+"""A row of nodes that close holds what balances for so long."""
 MAX_WAITING: Final = 20
 """So many pods that wait for room are taken to take it; more are looked at no further."""
 
@@ -177,7 +191,11 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
         if found_from_s > counts_from_s:
             counts_from_s, scope = found_from_s, scope or "cluster"
     if not (wait_s := left_s(counts_from_s, inputs.view.now_s)):
-        return _new_place(finding, inputs) or _new_room(finding, inputs)
+        return (
+            _nodes_closing(finding, inputs)
+            or _new_place(finding, inputs)
+            or _new_room(finding, inputs)
+        )
     return Hold(
         CHANGED_TOO_RECENTLY,
         _TOO_NEW,
@@ -190,6 +208,34 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
 def _is_wish(finding: Finding, inputs: GuardInputs) -> bool:
     """Say whether the pod may stay: it would be better off elsewhere, or the cluster balanced."""
     return finding.by_score or finding.plugin in inputs.balancing
+
+
+def _nodes_closing(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold what balances while nodes are replaced or restarted one after another.
+
+    A row of closings counts while it is short: where nodes come and go all day, nothing would ever
+    be balanced.
+    """
+    apart_s, view = inputs.settings.standing_times.closed_nodes_s, inputs.view
+    if not (apart_s and _is_wish(finding, inputs)) or finding.move_set is not None:
+        return None
+    last_s, first_s, count = 0.0, 0.0, 0
+    for age_s in view.closings_ages_s():
+        if age_s - first_s >= apart_s:
+            break
+        last_s, first_s = last_s or age_s, age_s
+        count += age_s < apart_s
+    wait_s = left_s(min(apart_s - last_s, LONGEST_ROW_S - first_s), 0.0)
+    if not (count and wait_s) or count * ONE_IN_CLOSED < view.eligible_node_count:
+        return None
+    closed = f"{format_count(count, 'node')} closed within {format_age(apart_s)}"
+    return Hold(
+        NODES_CLOSING,
+        f"{closed}, and others may follow",
+        wait_s=wait_s,
+        ends="; if none does, the pod may leave",
+        scope_exhausted="cluster",
+    )
 
 
 def _new_place(finding: Finding, inputs: GuardInputs) -> Hold | None:

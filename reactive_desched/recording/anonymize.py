@@ -209,6 +209,11 @@ def taints_with_times(to: _Renaming, value: tuple[tuple[Struct, float], ...]) ->
     return tuple((to.struct(taint), since_s) for taint, since_s in value)
 
 
+def names_with_times(to: _Renaming, value: tuple[tuple[str, float], ...]) -> Any:
+    """Replace the names of objects."""
+    return tuple((text(to, name), at_s) for name, at_s in value)
+
+
 def labels_with_times(to: _Renaming, value: tuple[tuple[str, float, str | None], ...]) -> Any:
     """Replace the keys of labels, and their values before."""
     return tuple(
@@ -480,6 +485,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "pods": uids,
         "conditions": conditions,
     },
+    items.NodesClosed: {**_ITEM, "times": names_with_times},
     items.Worked: {**_ITEM},
     items.LookedForWork: {**_ITEM},
     items.RequestWritten: {**_ITEM, "uid": uid, "request_id": nothing},

@@ -264,6 +264,12 @@ class NodeSeen(Item, frozen=True, gc=False):
     opened_s: float | None = None
 
 
+class NodesClosed(Item, frozen=True, gc=False):
+    """The nodes that were closed within the last hours, and when, in monotonic seconds."""
+
+    times: tuple[tuple[str, float], ...]
+
+
 class Worked(Item, frozen=True, gc=False):
     """The controller evaluated what was due at this moment.
 
@@ -384,6 +390,7 @@ STANDING: Final = (
     BrakesHeld
     | ConfigurationInForce
     | HealthAnswered
+    | NodesClosed
     | PauseSet
     | ProcessBegan
     | ResourceDenied

@@ -14,6 +14,7 @@ from reactive_desched.recording.items import (
     Instant,
     Item,
     LookedForWork,
+    NodesClosed,
     NodeSeen,
     NothingChanged,
     ObjectChanged,
@@ -34,6 +35,7 @@ from reactive_desched.state.resources import PODS
 
 _CHANGING_NOTHING: Final = (
     LookedForWork
+    | NodesClosed
     | NodeSeen
     | NothingChanged
     | ObjectFound

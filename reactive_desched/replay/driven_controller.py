@@ -46,6 +46,7 @@ from reactive_desched.recording.items import (
     JobOrderEnded,
     JobStepEnded,
     LookedForWork,
+    NodesClosed,
     NodeSeen,
     ObjectChanged,
     OrderGiven,
@@ -347,6 +348,8 @@ class DrivenController:
         match item:
             case ResourceDenied(resource=resource, is_denied=is_denied):
                 self.controller.state.set_readable(resource, readable=not is_denied)
+            case NodesClosed(times=times):
+                self.controller.state.nodes.closings.restore(times)
             case BrakesHeld(pause_file=text):
                 self.controller.pauses.set_pause_file(text)
             case OrderGiven():

@@ -29,6 +29,7 @@ from reactive_desched.primitives.wakeup import Followers
 from reactive_desched.state.departed_pods import DepartedPods
 from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexKey, IndexRegistry
 from reactive_desched.state.indexes.owners import replicas_wanted
+from reactive_desched.state.node_closings import NodeClosings
 from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore, left_s
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.relabelled_pods import RelabelledPods
@@ -66,7 +67,8 @@ class ClusterState:
         self.index: Final = self._indexes.get  # asked for at every step: no wrapper
         self.index_faults: Final[Mapping[IndexKey, IndexFault]] = self._indexes.faults
         hooks = self._indexes.hooks
-        self.nodes = NodeStore(node_selector, hooks, NodeChangeTimes(clock, wall_clock))
+        standing = NodeChangeTimes(clock, wall_clock)
+        self.nodes = NodeStore(node_selector, hooks, standing, NodeClosings(clock))
         self.pods = PodStore(self.nodes, hooks, DepartedPods(clock), RelabelledPods(clock))
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
@@ -443,6 +445,13 @@ class ClusterView:
         for name, open_s in self._nodes.standing.opened(keys, within_s):
             opened[name] = min(open_s, opened.get(name, within_s))
         return opened
+
+    def closings_ages_s(self) -> Iterator[float]:
+        """Yield how many seconds ago nodes with pods were closed, the last one first.
+
+        They were cordoned, marked by what removes or repairs them, or deleted before that.
+        """
+        return self._nodes.closings.ages_s()
 
     def note_moved(self, pod: PodKey) -> None:
         """Note that a pod has a replacement on another node: it does not come back to its own."""

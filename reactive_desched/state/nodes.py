@@ -35,6 +35,7 @@ from reactive_desched.model.resources import (
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
 from reactive_desched.model.usage import LEFT_PODS_KEPT_S
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.node_closings import NodeClosings
 
 LONGEST_S: Final = 3600.0
 """A label that changed longer ago than this counts as standing since the node is known."""
@@ -423,13 +424,20 @@ class NodeStore:
 
     A node is eligible when it is ready and matches the policy's node selector: as in the SIG
     descheduler, pods on other nodes are neither judged nor evicted. `standing` says since when they
-    are as they are.
+    are as they are, and `closings` when nodes were closed.
     """
 
-    def __init__(self, selector: Selector, hooks: IndexHooks, standing: NodeChangeTimes) -> None:
+    def __init__(
+        self,
+        selector: Selector,
+        hooks: IndexHooks,
+        standing: NodeChangeTimes,
+        closings: NodeClosings,
+    ) -> None:
         self._selector = selector
         self._hooks = hooks
         self.standing = standing
+        self.closings = closings
         self._records: dict[str, NodeRecord] = {}
         self.eligible_count = 0
 
@@ -509,6 +517,7 @@ class NodeStore:
                 self.standing.follow(old, node)
             return self._hooks.call(self._hooks.node_version, before, record.state)
         self.standing.follow(old, node)
+        self.closings.follow(old, node, record.active)
         was_eligible = before is not None and before.eligible
         changes: list[Change] = []
         if record.eligible:
@@ -531,6 +540,7 @@ class NodeStore:
             or (node.uid and before.node.uid != node.uid)
         ):
             return []
+        self.closings.follow(before.node, None, record.active)
         record.node, record.eligible = None, False
         self.eligible_count -= before.eligible
         self.standing.forget(node.name)

@@ -99,6 +99,12 @@ def guarded(setting: str) -> Effect:
     return lambda controller, _: getattr(controller.gates._guards._inputs.settings, setting)
 
 
+def lasting(standing_time: str) -> Effect:
+    return lambda controller, _: getattr(
+        controller.gates._guards._inputs.settings.standing_times, standing_time
+    )
+
+
 def guards_of(plugin: str) -> Effect:
     return lambda controller, _: {g.name for g in controller.gates._guards._active(plugin)}
 
@@ -249,11 +255,8 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.standingTimes.podStates": ("9m", rule("pod_state_s"), 540),
     "guards.standingTimes.absentNodes": ("9m", rule("absent_s"), 540),
     "guards.standingTimes.nodeUse": ("4m", rule("use_s"), 240),
-    "guards.standingTimes.openNodes": (
-        "4m",
-        lambda controller, _: controller.gates._guards._inputs.settings.standing_times.open_nodes_s,
-        240,
-    ),
+    "guards.standingTimes.openNodes": ("4m", lasting("open_nodes_s"), 240),
+    "guards.standingTimes.closedNodes": ("4m", lasting("closed_nodes_s"), 240),
     "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
     "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
     "guards.minEndedTime": ("2m", guarded("min_ended_time_s"), 120),

@@ -15,7 +15,7 @@ from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.taints import Taint
 from reactive_desched.policy.settings.brakes import BrakeSettings, StormBrakeSettings
-from reactive_desched.recording.items import BrakesHeld, Instant, Item
+from reactive_desched.recording.items import BrakesHeld, Instant, Item, NodesClosed
 from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.segments import recording_paths
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
@@ -104,3 +104,19 @@ def test_a_storm_of_a_picture_ends_when_that_of_the_recorded_process_did(
     assert pauses.storm_ends == (due_s,)
     driven.pass_to(due_s)
     assert not pauses.storm_ends
+
+
+def test_nodes_that_closed_before_a_picture_close_in_the_replay() -> None:
+    began = Instant(1e9, 50.0)
+    driven = DrivenController(
+        make_configuration(()),
+        RecordedClock(began),
+        NullRecorder(),
+        Observer(),
+        Picture((), {}, ()),
+        lambda *_: NothingElse(),
+    )
+    driven.start((NodesClosed(began, (("n1", 20.0), ("n2", 45.0))),))
+
+    closings = driven.controller.state.nodes.closings
+    assert list(closings.ages_s()) == [5.0, 30.0]

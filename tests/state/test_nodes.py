@@ -5,6 +5,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.node_closings import NodeClosings
 from reactive_desched.state.nodes import NodeChangeTimes, NodeRecord, NodeStore, changed_keys
 from reactive_desched.testing.builders import node, pod
 
@@ -12,7 +13,8 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 def node_store(selector: Selector = EVERYTHING) -> NodeStore:
-    return NodeStore(selector, IndexHooks(), NodeChangeTimes(lambda: 0.0, lambda: 0.0))
+    standing = NodeChangeTimes(lambda: 0.0, lambda: 0.0)
+    return NodeStore(selector, IndexHooks(), standing, NodeClosings(lambda: 0.0))
 
 
 def web(cpu: str = "1", phase: str = "Running") -> Pod:

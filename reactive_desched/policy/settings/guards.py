@@ -107,6 +107,15 @@ class StandingTimeSettings(Section):
         "asks for. A node that joins and is gone again would leave the pod without any. Pods that "
         "only balance or prefer wait as long as `nodeUse`. At most 5m.",
     )
+    closed_nodes_s: Annotated[Seconds, Field(le=1800.0)] = Field(
+        default=600.0,
+        description="How long after nodes with pods were closed no pod moves that would only be "
+        "better off, or balances the cluster: cordoned, marked by what removes or repairs them, or "
+        "deleted. Nodes are mostly replaced or restarted one after another, and what is balanced "
+        "between two of them is to be balanced anew. It holds while as many as one in twenty "
+        "nodes were closed in that time, and for an hour at most since the first of a row; 0s: it "
+        "never does. At most 30m.",
+    )
     ready_nodes_s: Seconds = Field(
         default=120.0,
         description="How long a node that came back must be Ready before the restarts of its pods "
