@@ -86,9 +86,8 @@ def test_an_installed_package_names_no_page_and_says_what_to_do(
     assert "What to do: " in said
 
 
-@pytest.mark.parametrize("name", sorted(_meanings()))
-def test_no_explanation_has_a_link_to_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "](" not in explained(capsys, name)
+def test_no_explanation_has_a_link_to_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [name for name in _meanings() if "](" in explained(capsys, name)] == []
 
 
 def test_no_explanation_of_a_setting_has_a_link_to_a_page(
@@ -144,15 +143,15 @@ def test_a_setting_may_be_named_as_why_names_it(capsys: pytest.CaptureFixture[st
     assert "  budgets.node.burst " in named
 
 
-@pytest.mark.parametrize("code", REASON_CODES)
 def test_every_reason_is_explained_and_leads_to_its_place_in_the_reference(
-    code: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    name, _, meaning, *_, reference = explained(capsys, code).splitlines()
-    assert name == code
-    assert meaning.startswith(("Gate ", "Outcome "))
-    page, _, anchor = reference.partition("#")
-    assert f'<a id="{anchor}">' in Path(page).read_text(encoding="utf-8")
+    for code in REASON_CODES:
+        name, _, meaning, *_, reference = explained(capsys, code).splitlines()
+        assert name == code
+        assert meaning.startswith(("Gate ", "Outcome ")), code
+        page, _, anchor = reference.partition("#")
+        assert f'<a id="{anchor}">' in Path(page).read_text(encoding="utf-8"), code
 
 
 @pytest.mark.parametrize("name", [*plugin_registry().built_in(), "settings", "NoOtherNodeFits"])
