@@ -254,7 +254,7 @@ SETTINGS: Final = {
     "NodeMovesFutile": "moves.futileBackoff",
     "NodeOutsideProfile": "nodeSelector",
     "NodeRests": "moves.futileBackoff",
-    "NodesClosing": "guards.standingTimes",
+    "NodesClosing": "guards.standingTimes.closedNodes",
     "NotApproved": "mode",
     "NothingReplacesPod": "guards.disabled",
     "ObjectLimiter": "objectLimiters",

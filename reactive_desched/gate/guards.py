@@ -68,7 +68,7 @@ NODES_CLOSING: Final = GateReason(
     "short time ago: they are mostly replaced or restarted one after another. "
     "`guards.standingTimes.closedNodes` after the last one, or an hour after the first, it may "
     "leave.",
-    "guards.standingTimes",
+    "guards.standingTimes.closedNodes",
 )
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     GuardName.DO_NOT_EVICT,
