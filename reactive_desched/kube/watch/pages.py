@@ -41,7 +41,8 @@ LONGEST_RETRY_AFTER_S = 60.0
 """A page waits no longer for its server: its continue token expires after five minutes."""
 
 _BACKOFF = BackoffConfig(initial_s=0.2, longest_s=4.0)
-_SHRINK, _SHRINK_AFTER, _GROW_AFTER = 4, 2, 8
+_SHRINK, _SHRINK_AFTER = 4, 2
+_TRY_AFTER, _TRY_LAST = 4, 32
 _REPEATED = frozenset(
     {
         StopReason.BROKEN,
@@ -90,11 +91,15 @@ class PageBuffer:
 class _PageSize:
     """The number of objects in a page, fewer where large responses break off or are late.
 
-    A quarter after two such responses in a row, twice as many after eight pages that came.
+    A quarter after two such responses in a row, and twice as many after the next page that came.
+    The size that broke off is tried again after four pages, after eight, 16 and 32 where it breaks
+    off each time, and at once where it came: a proxy that cuts at random does not make pages small.
     """
 
     def __init__(self) -> None:
         self._most: int | None = None
+        self._too_large = 0
+        self._try_after = _TRY_AFTER
         self._partial = self._complete = 0
 
     def at_most(self, size: int) -> int:
@@ -103,15 +108,25 @@ class _PageSize:
 
     def note_partial(self, size: int) -> None:
         """Count a response that broke off or was late, of a page that would have this size."""
-        self._partial, self._complete = self._partial + 1, 0
-        if self._partial % _SHRINK_AFTER == 0:
-            self._most = max(1, self.at_most(size) // _SHRINK)
+        self._partial += 1
+        if self._partial % _SHRINK_AFTER:
+            return
+        broken = self.at_most(size)
+        is_again = broken == self._too_large
+        self._try_after = min(2 * self._try_after, _TRY_LAST) if is_again else _TRY_AFTER
+        self._too_large, self._complete = broken, 0
+        self._most = max(1, broken // _SHRINK)
 
     def note_complete(self) -> None:
         """Count a page that came."""
-        self._partial, self._complete = 0, self._complete + 1
-        if self._most is not None and self._complete % _GROW_AFTER == 0:
-            self._most *= 2
+        self._partial = 0
+        if self._most is None:
+            return
+        self._complete += 1
+        is_small = self._most * _SHRINK <= self._too_large
+        has_come = self._most >= self._too_large
+        if is_small or has_come or self._complete >= self._try_after:
+            self._most, self._complete = 2 * self._most, 0
 
 
 class PageFetcher(Generic[T]):
