@@ -22,10 +22,10 @@ QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primi
 STORIES := $(addprefix tests/,courses/test_courses.py replay/test_clock_steps.py replay/test_damaged.py replay/test_job_stories.py \
   replay/test_stories.py plan/test_at_of_scarce_kinds.py plan/test_at_property.py plan/test_equals_run.py \
   recording/test_folding.py recording/test_set_clock.py policy_diff/test_fidelity.py \
-  safety/test_drawn_days.py safety/test_order_of_followers.py safety/test_safety_properties.py \
-  flow/test_consolidation_rests.py flow/test_hours_of_churn.py flow/test_making_room_rests.py \
+  safety/test_day_of_disruptions.py safety/test_drawn_days.py safety/test_order_of_followers.py safety/test_safety_properties.py \
+  flow/test_balance_target.py flow/test_consolidation_rests.py flow/test_hours_of_churn.py flow/test_making_room_rests.py flow/test_measured_use.py \
   flow/test_migration_histories.py flow/test_migration_kills.py flow/test_no_loops.py flow/test_safety.py \
-  flow/test_sets_beside_others.py flow/test_ten_hours.py \
+  flow/test_sets_beside_others.py flow/test_ten_hours.py flow/test_turns.py \
   draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 

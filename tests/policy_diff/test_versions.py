@@ -13,6 +13,8 @@ from reactive_desched.cli import main
 from tests.policy_diff.test_configurations import PLAIN, QUICK, SLOW, record, write
 from tests.support.golden import Golden
 
+pytestmark = pytest.mark.waits
+
 OTHER: Final = """\
 #!{python}
 import sys
