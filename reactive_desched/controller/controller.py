@@ -6,6 +6,7 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.asked_evaluations import (
@@ -66,6 +67,7 @@ from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Latch, Wakeup
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.resources import PODS
 
 if TYPE_CHECKING:
     from reactive_desched.migration.migrations import Migrations
@@ -140,6 +142,7 @@ class Controller(IntentOwner):
             self._count_foreign,
             observer,
             work_available,
+            partial(readiness.is_in_sync, (PODS, *CAUSES_READ)),
             clock,
         )
         self._followers = ChangeFollowers(self._all_followers())
@@ -161,7 +164,6 @@ class Controller(IntentOwner):
         """
         for each in self.controls:
             yield from each.followers
-        yield self.disruptions  # pods end by others, or late by an eviction that had failed
         if self.migrations is not None:
             yield self.migrations  # jobs differ, or their pods do
 
@@ -240,6 +242,7 @@ class Controller(IntentOwner):
         self._switch_off_readers()
         now = self._clock()
         concerned = self._followers.apply(changes, now)
+        self.disruptions.apply_changes(changes, now, version)  # pods end by others, or by us late
         enqueued = self.evaluator.apply_changes(changes, now, version)
         self._report_faults()
         return self._follow_up(now) or enqueued or concerned
@@ -276,8 +279,7 @@ class Controller(IntentOwner):
         with self.clocks.still() as now:
             yield from self._evaluate(now, should_yield)
             if self.disruptions.is_due(now):
-                is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
-                self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
+                self.disruptions.expire(now, should_yield)
 
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()
@@ -395,6 +397,7 @@ class Controller(IntentOwner):
         self.gates.moves.adopt(now)
         if self.migrations is not None:
             self.migrations.follow_all()
+        self.disruptions.adopt_owners()
         self.evaluator.resync(now)
         self._observer.on_initial_sync(self.state.size())
         self.initial_sync_done.set()

@@ -1,16 +1,17 @@
 """Says what the owners of a deleted pod show of why it was deleted.
 
 The watches of pods, of owners and of namespaces are independent of each other. A pod's deletion may
-arrive before the change of its owner that explains it, or after one that is over again.
+arrive before the change of its owner that explains it, or after one that is over again. Which of
+the two was written first their resourceVersions say: one store counts the writes of all objects.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.model.changes import WorkloadChanged
+from reactive_desched.model.changes import NamespaceChanged, WorkloadChanged
 from reactive_desched.model.disruptions import (
     CAUSES,
     DELETED,
@@ -22,7 +23,17 @@ from reactive_desched.model.disruptions import (
     EndedPod,
 )
 from reactive_desched.model.job_tries import SUSPENDED
-from reactive_desched.model.objects import Job, Namespace, OwnerReference, Pod, ReplicaSet
+from reactive_desched.model.objects import (
+    Deployment,
+    IntermediateOwner,
+    Job,
+    Namespace,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+    Workload,
+)
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
@@ -36,6 +47,17 @@ MAX_ROLLOUTS: Final = 10_000
 
 MAX_ENDED_JOBS: Final = 10_000
 """So many Jobs that have ended are remembered; then the oldest is forgotten."""
+
+MAX_DATED_OWNERS: Final = 10_000
+"""Of so many owners and namespaces the latest changes are kept; then those of the one that changed
+longest ago are forgotten."""
+
+MAX_DATED_CHANGES: Final = 16
+"""So many changes of one owner are kept; then the oldest is forgotten."""
+
+MAX_VERSIONS_APART: Final = 100_000
+"""Versions that are further apart say nothing of what was first: they may be of two stores, as an
+API server can keep some kinds in one of their own."""
 
 CAUSES_READ: Final = ("deployments", "statefulsets", "replicasets", "jobs", "namespaces")
 """The resources whose objects explain deletions."""
@@ -56,6 +78,7 @@ class Deletion(Struct, frozen=True, gc=False):
 
     `others` is how many pods the controller of the pod had then, beside it: a moment later they may
     include its replacement. `owners` is its chain of controllers, `zone` that of its node.
+    `version` is the resourceVersion with which it was written, 0 where that is not known.
     """
 
     pod: Pod
@@ -64,6 +87,7 @@ class Deletion(Struct, frozen=True, gc=False):
     zone: str
     others: int
     has_namespace: bool
+    version: int
 
     def ended(self, cause: str, more: str = "", *, is_explained: bool = True) -> EndedPod:
         """Return how the pod ended, by this cause."""
@@ -76,41 +100,110 @@ class Deletion(Struct, frozen=True, gc=False):
         )
 
 
-class DeletionCauses:
-    """Explains deletions by the owners and the namespaces of the pods, as they are at the time.
+class _DatedChange(Struct, frozen=True, gc=False):
+    """A change of an owner, its version, and what the owner was before it and is since."""
 
-    `now` is monotonic, in seconds.
+    version: int
+    before: Workload | IntermediateOwner
+    after: Workload | IntermediateOwner | None
+
+
+class DeletionCauses:
+    """Explains deletions by the owners and the namespaces of the pods, as they were then.
+
+    Where versions tell, an owner counts as it was when the deletion was written; else as it is when
+    that is explained. `now` is monotonic, in seconds.
     """
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._rollouts: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._ended_jobs: OrderedDict[str, None] = OrderedDict()
+        self._workloads: dict[str, Workload] = {}
+        self._changes: OrderedDict[str, deque[_DatedChange]] = OrderedDict()
+        self._namespaces_deleted: OrderedDict[str, int] = OrderedDict()
 
-    def follow(self, change: WorkloadChanged, now: float) -> None:
-        """Remember a rollout that is under way, for a while one that has ended, and Jobs that have.
+    def adopt(self) -> None:
+        """Note the workloads as they were found: what each was before its first change."""
+        for kind in (Deployment, StatefulSet):
+            self._workloads.update((each.uid, each) for each in self._view.store(kind))
 
-        A Job may be deleted as soon as it has ended, before the pods that it ended are gone.
+    def follow(self, change: WorkloadChanged, now: float, version: int) -> None:
+        """Remember what an owner was before a change, and for a while that it rolled out.
+
+        `version` is that of the change, 0 where it is not known. A Job may be deleted as soon as it
+        has ended, before the pods that it ended are gone.
         """
         uid = change.uid
-        job = self._view.store(Job).get(uid)
-        if job is not None:
-            if job.tries is not None and job.tries.is_over:
+        owner = self._owner(uid)
+        self._date(uid, owner, version)
+        if isinstance(owner, Job):
+            if _is_over(owner):
                 self._ended_jobs[uid] = None
                 if len(self._ended_jobs) > MAX_ENDED_JOBS:
                     self._ended_jobs.popitem(last=False)
-            return
-        workload = self._view.workload(uid)
-        if workload is not None and workload.rollout:
-            self._rollouts[uid] = workload.rollout, _UNDER_WAY
+        elif isinstance(owner, Workload) and owner.rollout:
+            self._rollouts[uid] = owner.rollout, _UNDER_WAY
             self._rollouts.move_to_end(uid)
             if len(self._rollouts) > MAX_ROLLOUTS:
                 self._rollouts.popitem(last=False)
         elif (kept := self._rollouts.get(uid)) is not None and kept[1] == _UNDER_WAY:
             self._rollouts[uid] = kept[0], now + ROLLOUT_KEPT_S
 
-    def first_seen(self, pod: Pod) -> Deletion:
-        """Keep of a deletion what a later look cannot see any more."""
+    def follow_namespace(self, change: NamespaceChanged, version: int) -> None:
+        """Remember with which version a namespace began to go; 0 is one that is not known."""
+        namespace = self._view.store(Namespace).get(change.namespace)
+        if namespace is None or not namespace.is_terminating:
+            self._namespaces_deleted.pop(change.namespace, None)
+        elif change.namespace not in self._namespaces_deleted:
+            self._namespaces_deleted[change.namespace] = version
+            if len(self._namespaces_deleted) > MAX_DATED_OWNERS:
+                self._namespaces_deleted.popitem(last=False)
+
+    def _date(self, uid: str, owner: Workload | IntermediateOwner | None, version: int) -> None:
+        """Keep what an owner was before this change, where that and its version are known.
+
+        A change of its pods alone is none.
+        """
+        kept = self._changes.get(uid)
+        if kept and kept[-1].after == owner:
+            return
+        before: Workload | IntermediateOwner | None = self._workloads.pop(uid, None)
+        if isinstance(owner, Workload):
+            self._workloads[uid] = owner
+        elif before is None:  # a Job or ReplicaSet: before its first change it was there, no more
+            before = kept[-1].after if kept else IntermediateOwner(uid)
+        if before == owner:
+            return
+        if before is None or not (version or owner is None):
+            self._changes.pop(uid, None)
+            return
+        if kept is None or not version:
+            kept = self._changes[uid] = deque(maxlen=MAX_DATED_CHANGES)
+        kept.append(_DatedChange(version, before, owner))
+        self._changes.move_to_end(uid)
+        if len(self._changes) > MAX_DATED_OWNERS:
+            self._changes.popitem(last=False)
+
+    def _owner(self, uid: str) -> Workload | IntermediateOwner | None:
+        """Return an owner as it is now."""
+        return (
+            self._view.workload(uid)
+            or self._view.store(Job).get(uid)
+            or self._view.store(ReplicaSet).get(uid)
+        )
+
+    def _owner_at(self, uid: str, version: int) -> Workload | IntermediateOwner | None:
+        """Return an owner as it was when this version was written; 0 means as it is."""
+        owner = self._owner(uid)
+        for change in reversed(self._changes.get(uid, ()) if version else ()):
+            if not _is_before(version, change.version):
+                break
+            owner = change.before
+        return owner
+
+    def first_seen(self, pod: Pod, version: int) -> Deletion:
+        """Keep of a deletion what a later look cannot see any more; 0 is no version."""
         owners = self._view.index(OwnerIndex).chain(pod)
         return Deletion(
             pod,
@@ -119,6 +212,7 @@ class DeletionCauses:
             self._view.zone(pod.node),
             self._view.index(WorkloadPods).count(pod.namespace, owners[0].uid) if owners else 0,
             self._view.store(Namespace).get(pod.namespace) is not None,
+            version,
         )
 
     def explain(self, deletion: Deletion, now: float) -> EndedPod:
@@ -126,49 +220,66 @@ class DeletionCauses:
         pod, chain = deletion.pod, self._view.index(OwnerIndex).chain(deletion.pod)
         if len(chain) > len(deletion.owners):  # its ReplicaSet was not seen before
             deletion = replace(deletion, owners=chain)
-        namespace = self._view.store(Namespace).get(pod.namespace)
-        if deletion.has_namespace if namespace is None else namespace.is_terminating:
+        if self._is_namespace_gone(deletion):
             return deletion.ended(NAMESPACE_GONE)
         if not deletion.owners:
             return deletion.ended(DELETED, "it has no owner", is_explained=False)
         own, top = (each.named(pod.namespace) for each in (deletion.owners[0], deletion.owners[-1]))
         for each in deletion.owners:
-            if self._is_owner_gone(each) and each.uid not in self._ended_jobs:
+            if self._is_owner_gone(each, deletion) and each.uid not in self._ended_jobs:
                 return deletion.ended(OWNER_GONE, each.named(pod.namespace))
-            if why := self._why_job_gave_up(each):
+            if why := self._why_job_gave_up(each, deletion):
                 return deletion.ended(JOB_ENDED, f"{each.named(pod.namespace)}: {why}")
         uid = deletion.owners[-1].uid
-        workload = self._view.workload(uid)
-        if workload is None or len(deletion.owners) > _KNOWN_DEPTH:
+        workload = self._owner_at(uid, deletion.version)
+        if not isinstance(workload, Workload) or len(deletion.owners) > _KNOWN_DEPTH:
             return deletion.ended(DELETED, f"whether {own} gave it up is not known")
         numbers = f"{top} wants {workload.replicas} and has {deletion.others} without it"
         is_too_many = deletion.others >= workload.replicas
-        rollout = workload.rollout or self._recent_rollout(uid, now)
+        rollout = workload.rollout or self._recent_rollout(uid, deletion, now)
         if rollout and not (is_too_many and rollout == UNOBSERVED):
             return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
         if is_too_many:
             return deletion.ended(SCALED_DOWN, numbers)
         return deletion.ended(DELETED, numbers, is_explained=False)
 
-    def _recent_rollout(self, uid: str, now: float) -> str:
+    def _recent_rollout(self, uid: str, deletion: Deletion, now: float) -> str:
+        """Return a rollout that was over a moment ago, where versions do not say when."""
         rollout, until = self._rollouts.get(uid, ("", 0.0))
-        return rollout if now <= until else ""
+        is_dated = deletion.version and uid in self._changes
+        return rollout if now <= until and not is_dated else ""
 
-    def _why_job_gave_up(self, owner: OwnerReference) -> str:
-        if owner.uid in self._ended_jobs:
-            return "it has ended"
-        job = self._view.store(Job).get(owner.uid) if owner.is_batch_job else None
-        if job is None or job.tries is None:
+    def _is_namespace_gone(self, deletion: Deletion) -> bool:
+        name = deletion.pod.namespace
+        namespace = self._view.store(Namespace).get(name)
+        is_gone = deletion.has_namespace if namespace is None else namespace.is_terminating
+        since = self._namespaces_deleted.get(name, 0)
+        return is_gone and not _is_before(deletion.version, since)
+
+    def _why_job_gave_up(self, owner: OwnerReference, deletion: Deletion) -> str:
+        if not owner.is_batch_job:
             return ""
-        if job.tries.is_over:
+        ended = self._view.store(Job).get(owner.uid)  # which is written behind its pods' ends
+        if owner.uid in self._ended_jobs or (ended is not None and _is_over(ended)):
             return "it has ended"
-        return SUSPENDED if job.tries.makes_no_pod == SUSPENDED else ""
+        job = self._owner_at(owner.uid, deletion.version)
+        is_suspended = isinstance(job, Job) and job.tries and job.tries.makes_no_pod == SUSPENDED
+        return SUSPENDED if is_suspended else ""
 
-    def _is_owner_gone(self, owner: OwnerReference) -> bool:
-        if owner.is_batch_job:
-            return self._view.is_readable("jobs") and self._view.store(Job).get(owner.uid) is None
-        if (resource := _RESOURCES.get(owner.kind)) is None or not self._view.is_readable(resource):
+    def _is_owner_gone(self, owner: OwnerReference, deletion: Deletion) -> bool:
+        resource = "jobs" if owner.is_batch_job else _RESOURCES.get(owner.kind)
+        if resource is None or not self._view.is_readable(resource):
             return False
-        if owner.kind == _REPLICA_SET:
-            return self._view.store(ReplicaSet).get(owner.uid) is None
-        return self._view.workload(owner.uid) is None
+        found = self._owner_at(owner.uid, deletion.version)
+        return found is None or found.is_terminating
+
+
+def _is_over(job: Job) -> bool:
+    """Say whether a Job has ended; one that is being deleted may have had work left."""
+    tries = job.tries
+    return tries is not None and tries.is_over and (tries.has_ended or not job.is_terminating)
+
+
+def _is_before(version: int, other: int) -> bool:
+    """Say whether what has this version was surely written before the other; 0 is not known."""
+    return 0 < version < other <= version + MAX_VERSIONS_APART

@@ -5,7 +5,7 @@ It is synchronous. Each change of a pod costs one look-up of its type; only an e
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from reactive_desched.controller.deletion_causes import Deletion, DeletionCauses
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
+    NamespaceChanged,
     PendingPodDeleted,
     PodChange,
     PodGone,
@@ -132,13 +133,13 @@ class Disruptions:
     eviction that happened after its outcome said otherwise: it counts against every limit.
     `on_foreign` is called for one that may be of a leader whose record this process lacks.
     A deletion that nothing explains waits a moment for an explanation before it is anything:
-    `work_available` is notified when one begins to wait. `clock` is monotonic, in seconds.
+    `work_available` is notified when one begins to wait. `is_in_sync` says whether watches bring
+    pods and what explains their ends one by one. `clock` is monotonic, in seconds.
     """
 
     indexes = (OwnerIndex, WorkloadPods)
-    reacts_to: ClassVar[tuple[type[Change], ...]] = (WorkloadChanged, *(_ENDS | _LAST))
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- each of another part, and the clock
         self,
         view: ClusterView,
         recorder: DisruptionRecorder,
@@ -147,9 +148,11 @@ class Disruptions:
         on_foreign: Callable[[PastEviction], None],
         observer: Observer,
         work_available: Wakeup,
+        is_in_sync: Callable[[], bool],
         clock: Callable[[], float],
     ) -> None:
         self._view = view
+        self._is_in_sync = is_in_sync
         self._causes = DeletionCauses(view)
         self._work_available = work_available
         self._clock = clock
@@ -170,22 +173,34 @@ class Disruptions:
 
     # --- the cluster ---
 
-    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
-        """Look at the pods that end by these changes, and at rollouts, which explain such ends."""
+    def apply_changes(self, changes: Iterable[Change], now: float, version: int) -> None:
+        """Look at the pods that end by these changes, and at owners, which explain such ends.
+
+        `version` is the resourceVersion of the object whose event led to them, 0 where there is
+        none.
+        """
         for change in changes:
             if type(change) is WorkloadChanged:
-                self._causes.follow(change, now)
-                continue
+                self._causes.follow(change, now, self._dated(version))
+            elif type(change) is NamespaceChanged:
+                self._causes.follow_namespace(change, self._dated(version))
             if type(change) in _ENDS:
                 assert isinstance(change, PodChange), "each is the change of a pod"
                 pod = change.pod
                 if not (type(change) is PodTerminating and pod.has_ended):  # it is cleaned up
-                    self._look_at(pod)
+                    self._look_at(pod, version)
             if type(change) in _LAST:
                 assert isinstance(change, PodChange), "each is the change of a pod"
                 if self._view.pod(change.pod.uid) is None:  # it had not only ended
                     self._done.pop(change.pod.uid, None)
-        return False
+
+    def _dated(self, version: int) -> int:
+        """Return a version if it is that of a change: a list has the one of the last of several."""
+        return version if version and self._is_in_sync() else 0
+
+    def adopt_owners(self) -> None:
+        """Note the owners of pods as they were found."""
+        self._causes.adopt()
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Look at pods as they were found: those that are ending, as of a short time ago.
@@ -214,11 +229,12 @@ class Disruptions:
         """Say whether a deletion is to be looked at again."""
         return (due := self.next_due()) is not None and due <= now
 
-    def expire(self, now: float, should_yield: Callable[[], bool], *, is_in_sync: bool) -> None:
+    def expire(self, now: float, should_yield: Callable[[], bool]) -> None:
         """Record the deletions that nothing explained in time, by what explains them now.
 
         While a watch that may bring an explanation is down they wait for it, a minute at most.
         """
+        is_in_sync = self._is_in_sync()
         if not is_in_sync or self._was_out_of_sync:  # what it missed comes after its start
             self._was_out_of_sync = not is_in_sync
             self._not_before = now + UNEXPLAINED_S
@@ -236,7 +252,7 @@ class Disruptions:
         while self._unexplained:
             self._end_wait(next(iter(self._unexplained.values())))
 
-    def _look_at(self, pod: Pod) -> None:
+    def _look_at(self, pod: Pod, version: int = 0) -> None:
         uid = pod.uid
         if uid in self._ended or uid in self._done or uid in self._unexplained:
             return
@@ -255,15 +271,16 @@ class Disruptions:
         if past is not None and not self._may_land_late(past, mark):
             past = None
         if mark is None:
-            self._look_at_deletion(pod, past)
+            written = version if pod.deletion_s is None else pod.resource_version
+            self._look_at_deletion(pod, written, past)
         elif past is not None:
             self._correct_late(past, "evicted through the Eviction API")
         else:
             self._record_marked(self._describe_marked(pod, *mark))
 
-    def _look_at_deletion(self, pod: Pod, past: PastEviction | None) -> None:
+    def _look_at_deletion(self, pod: Pod, version: int, past: PastEviction | None) -> None:
         """Record a deletion that is explained; have any other wait for its explanation."""
-        now, deletion = self._clock(), self._causes.first_seen(pod)
+        now, deletion = self._clock(), self._causes.first_seen(pod, version)
         ended = self._causes.explain(deletion, now)
         # An owner that is gone may not be seen yet, and what ends a Job comes after its pods.
         if ended.is_explained and ended.cause not in (OWNER_GONE, DELETED):

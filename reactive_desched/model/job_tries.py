@@ -30,7 +30,8 @@ class JobTries(Struct, frozen=True, gc=False):
     """The failures that a Job allows and has had, and whether it makes new pods.
 
     `failed` counts the failures that the Job's status has, also those it has yet to add up.
-    `makes_no_pod` says why none is made for a pod that is gone; it is empty where one is.
+    `makes_no_pod` says why none is made for a pod that is gone; it is empty where one is. One that
+    `is_over` has ended by its conditions, as `has_ended` says, or is being deleted.
     `deadline_s` is when the Job is over at the latest, in seconds since the epoch. One that
     `waits_for_end` makes a new pod once the one before has ended, and not while it terminates.
     """
@@ -43,6 +44,7 @@ class JobTries(Struct, frozen=True, gc=False):
     is_over: bool = False
     deadline_s: int | None = None
     waits_for_end: bool = False
+    has_ended: bool = False
 
     @property
     def makes_pods(self) -> bool:

@@ -653,7 +653,8 @@ class CSINode(Struct, frozen=True, gc=False):
 class IntermediateOwner(Struct, frozen=True, gc=False):
     """An object between pods and a higher controller; little more than the controller is kept.
 
-    `replicas` is None where only the metadata of the object was read.
+    `replicas` is None where only the metadata of the object was read. `is_terminating` says that it
+    is being deleted, and stays until its pods are gone.
     """
 
     uid: str
@@ -662,6 +663,7 @@ class IntermediateOwner(Struct, frozen=True, gc=False):
     do_not_evict: str | None = None
     replicas: int | None = None
     answer: str | None = None
+    is_terminating: bool = False
 
     @property
     def key(self) -> str:
@@ -682,7 +684,8 @@ class Job(IntermediateOwner, frozen=True, gc=False):
 class Workload(Struct, frozen=True, gc=False):
     """A controller of pods that is not controlled itself: how many it wants, and how it changes.
 
-    `rollout` says what of a change is under way, and is empty where nothing is.
+    `rollout` says what of a change is under way, and is empty where nothing is. `is_terminating`
+    says that it is being deleted, and stays until its pods are gone.
     """
 
     namespace: str
@@ -693,6 +696,7 @@ class Workload(Struct, frozen=True, gc=False):
     rollout: str = ""
     do_not_evict: str | None = None
     answer: str | None = None
+    is_terminating: bool = False
 
     @property
     def key(self) -> str:

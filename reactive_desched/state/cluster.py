@@ -280,6 +280,7 @@ class ControllerStore(Generic[OwnerT]):
         self._controllers: dict[str, OwnerReference] = {}
         self._sizes: dict[str, int | None] = {}  # of those without a controller
         self._annotations: dict[str, tuple[str | None, str | None]] = {}
+        self._terminating: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._controllers) + len(self._sizes)
@@ -299,6 +300,7 @@ class ControllerStore(Generic[OwnerT]):
             do_not_evict=opt_out,
             replicas=self._sizes.get(key),
             answer=answer,
+            is_terminating=key in self._terminating,
         )
 
     def keys(self) -> list[str]:
@@ -314,6 +316,8 @@ class ControllerStore(Generic[OwnerT]):
             self._controllers[obj.uid] = obj.controller
         if (annotations := (obj.do_not_evict, obj.answer)) != (None, None):
             self._annotations[obj.uid] = annotations
+        if obj.is_terminating:
+            self._terminating.add(obj.uid)
         return self._changes(obj.uid, before)
 
     def remove(self, obj: OwnerT) -> list[Change]:
@@ -325,6 +329,7 @@ class ControllerStore(Generic[OwnerT]):
         self._controllers.pop(uid, None)
         self._sizes.pop(uid, None)
         self._annotations.pop(uid, None)
+        self._terminating.discard(uid)
         return before
 
     def _changes(self, uid: str, before: OwnerT | None) -> list[Change]:

@@ -160,6 +160,18 @@ def deployment(wanted: int, rollout: str = "") -> tuple[Deployment, ReplicaSet]:
         pytest.param((), "OwnerGone", True, id="both are gone"),
         pytest.param((ReplicaSet("owner-web"),), "Deleted", True, id="a ReplicaSet of its own"),
         pytest.param(
+            (replace(deployment(2)[0], is_terminating=True), deployment(2)[1]),
+            "OwnerGone",
+            True,
+            id="its Deployment is deleted once its pods are gone",
+        ),
+        pytest.param(
+            (deployment(2)[0], replace(deployment(2)[1], is_terminating=True)),
+            "OwnerGone",
+            True,
+            id="its ReplicaSet is deleted once its pods are gone",
+        ),
+        pytest.param(
             (*deployment(2), Namespace("default", is_terminating=True)),
             "NamespaceGone",
             True,
@@ -182,6 +194,11 @@ def batch_job(**tries: Any) -> Job:
     return Job("owner-batch", tries=JobTries(**tries))
 
 
+def leaving_job() -> Job:
+    """Return a Job that is deleted in the foreground: it stays until its pods are gone."""
+    return replace(batch_job(is_over=True), is_terminating=True)
+
+
 @pytest.mark.parametrize(
     ("owner", "of_state", "cause", "is_explained"),
     [
@@ -191,9 +208,16 @@ def batch_job(**tries: Any) -> Job:
         ("Job/batch", (batch_job(),), "Deleted", True),
         ("Job/batch", (batch_job(is_over=True),), "JobEnded", True),
         ("Job/batch", (batch_job(makes_no_pod=SUSPENDED),), "JobEnded", True),
+        ("Job/batch", (leaving_job(),), "OwnerGone", True),
         ("Job/batch", (batch_job(makes_no_pod="another manages it"),), "Deleted", True),
         ("StatefulSet/db", (), "OwnerGone", True),
         ("StatefulSet/db", (StatefulSet("default", "db", "owner-db"),), "Deleted", False),
+        (
+            "StatefulSet/db",
+            (StatefulSet("default", "db", "owner-db", is_terminating=True),),
+            "OwnerGone",
+            True,
+        ),
         (
             "StatefulSet/db",
             (StatefulSet("default", "db", "owner-db", replicas=0),),
@@ -294,6 +318,97 @@ async def test_what_explains_a_deletion_may_arrive_a_moment_after_it(
         assert (ended.pod.name, ended.cause, ended.is_explained) == ("web", cause, True)
         assert [str(owner) for owner in ended.owners] == ["ReplicaSet/web", "Deployment/web"]
         assert ended.message.endswith(", seen after the pod's deletion")
+
+
+def at(version: int, obj: Any) -> Any:
+    return replace(obj, resource_version=version)
+
+
+def scaled(version: int) -> Any:
+    return at(version, deployment(1)[0])
+
+
+OWNERS_CHANGE: list[Any] = [
+    pytest.param(lambda f, at_: f.deliver(scaled(at_)), "ScaledDown", id="it wants fewer"),
+    pytest.param(
+        lambda f, at_: f.deliver(at(at_, deployment(2, "rolls")[0])), "RolledOut", id="it rolls"
+    ),
+    pytest.param(
+        lambda f, at_: f.delete(at(at_, deployment(2)[0])), "OwnerGone", id="it is deleted"
+    ),
+    pytest.param(
+        lambda f, at_: f.delete(at(at_, deployment(2)[1])), "OwnerGone", id="its ReplicaSet is"
+    ),
+    pytest.param(
+        lambda f, at_: f.deliver(at(at_, replace(deployment(2)[0], is_terminating=True))),
+        "OwnerGone",
+        id="it is deleted once its pods are gone",
+    ),
+    pytest.param(
+        lambda f, at_: f.deliver(at(at_, replace(IN_A_NAMESPACE, is_terminating=True))),
+        "NamespaceGone",
+        id="its namespace is deleted",
+    ),
+]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_cause", [True, False])
+@pytest.mark.parametrize(("change", "cause"), OWNERS_CHANGE)
+async def test_what_an_owner_did_after_a_deletion_is_not_its_cause(
+    change: Callable[[FakeEdgesController, int], None],
+    cause: str,
+    *,
+    is_cause: bool,
+    is_first: bool,
+    is_gone: bool,
+) -> None:
+    web, other = (at(10, each) for each in replicas("web", "other"))
+    (work, above), home = deployment(2), IN_A_NAMESPACE
+    async with following(at(9, home), at(9, work), at(9, above), web, other) as flow:
+        await anyio.sleep(1)
+        if not is_first:
+            change(flow, 20)
+        # Watches bring the two in either order; their versions have the order of the writes.
+        written = 21 if is_cause else 19
+        flow.delete(at(written, web)) if is_gone else flow.deliver(at(written, leaving(web)))
+        if is_first:
+            change(flow, 20)
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert causes(flow) == [("web", cause if is_cause else "Deleted")]
+
+
+async def test_a_pod_that_a_person_deletes_after_a_rollout_is_no_part_of_it() -> None:
+    web, other = (at(10, each) for each in replicas("web", "other"))
+    async with following(at(9, deployment(2)[0]), deployment(2)[1], web, other) as flow:
+        flow.deliver(at(20, deployment(2, "rolls out")[0]), at(30, deployment(2)[0]))
+        flow.deliver(at(29, leaving(web)), at(31, leaving(other)))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert sorted(causes(flow)) == [("other", "Deleted"), ("web", "RolledOut")]
+
+
+async def test_a_list_does_not_say_when_an_owner_changed() -> None:
+    web, other = (at(10, each) for each in replicas("web", "other"))
+    work, above = deployment(2)
+    async with following(at(9, work), above, web, other) as flow:
+        # Its status was written again after the pods that it gave up were deleted.
+        flow.deliver_list(*NODES, scaled(40), above, at(30, leaving(web)), other)
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert causes(flow) == [("web", "ScaledDown")]
+
+
+async def test_versions_of_two_stores_say_nothing() -> None:
+    web, other = (at(10, each) for each in replicas("web", "other"))
+    work, above = deployment(2)
+    async with following(at(9_000_000, work), above, web, other) as flow:
+        flow.deliver(scaled(9_000_001), at(30, leaving(web)))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert causes(flow) == [("web", "ScaledDown")]
 
 
 async def test_what_explains_a_deletion_that_is_seen_later_was_seen_before() -> None:
@@ -415,7 +530,7 @@ async def test_deletions_are_recorded_in_slices_and_while_evictions_are_paused()
         flow.delete(*pods)
         now = anyio.current_time() + disruptions_module.UNEXPLAINED_S
         assert flow.controller.next_due(now) == now
-        flow.controller.disruptions.expire(now, lambda: True, is_in_sync=True)
+        flow.controller.disruptions.expire(now, lambda: True)
         assert causes(flow) == [("a", "Deleted")]
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
         assert causes(flow) == [("a", "Deleted"), ("b", "Deleted")]

@@ -49,6 +49,9 @@ EXPECTED = {
     "scaled": "ScaledDown",
     "rolled": "RolledOut",
     "orphaned": "OwnerGone",
+    "foreground": "OwnerGone",
+    "set-foreground": "OwnerGone",
+    "job-foreground": "OwnerGone",
     "homeless": "NamespaceGone",
     "deleted": "Deleted",
     "drained": "EvictionByEvictionAPI",
@@ -140,6 +143,18 @@ class Day(Story):
     def end_orphaned(self) -> None:
         """Delete the owner."""
         self.world.store.delete("deployments", "default", "orphaned")
+
+    def end_foreground(self) -> None:
+        """Delete the owner once its pods are gone."""
+        self._delete_in_foreground("foreground")
+
+    def end_set_foreground(self) -> None:
+        """Delete a StatefulSet once its pods are gone."""
+        self._delete_in_foreground("set-foreground")
+
+    def end_job_foreground(self) -> None:
+        """Delete a Job once its pods are gone."""
+        self._delete_in_foreground("job-foreground")
 
     def end_homeless(self) -> None:
         """Delete the namespace."""
@@ -249,6 +264,10 @@ class Day(Story):
     def end_ours(self) -> None:
         """Give the node a taint that the policy is about."""
         self._taint_node("ours", "gpu:NoSchedule")
+
+    def _delete_in_foreground(self, app: str) -> None:
+        options = DeleteOptions(propagation_policy="Foreground")
+        self.world.store.delete(_resource(app), "default", app, options)
 
     def _end_pod(self, app: str, phase: str, code: int) -> None:
         """Have the container of the first pod of a Job exit."""
@@ -368,5 +387,5 @@ def test_the_record_names_the_cause_of_the_end_of_every_pod_of_a_day(tmp_path: P
             causes.setdefault(apps[event.data.who.uid], []).append(event.data.cause)
         elif event.type == EVICTION_SUCCEEDED:
             causes.setdefault(apps[event.data.who.uid], []).append(OURS)
-    pairs = ("job-suspended", "job-late", "job-gone")
+    pairs = ("job-suspended", "job-late", "job-gone", "job-foreground")
     assert causes == {app: [cause] * (1 + (app in pairs)) for app, cause in EXPECTED.items()}

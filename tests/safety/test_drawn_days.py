@@ -1,9 +1,9 @@
 """Days on which pods end in every way, in a drawn order, one after the other or at once.
 
 What really ended each pod is seen in the simulator: by the part of it that wrote the end. The
-record must name the same cause; of two that come within two seconds it may name either, as a
-deletion does not say by whom, and watches bring it and what its owner did in any order. What a Job
-ended it ended, also where the Job is deleted in the same moment.
+record must name the same cause, also where another one comes at once, and watches bring the two in
+any order. Of two that both came before the pod's deletion it may name either, as a deletion does
+not say by whom. What a Job ended it ended, also where the Job is deleted in the same moment.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,8 @@ _CAUSES: Final = {
 """What the end of a pod is called that a part of the cluster wrote."""
 
 AT_ONCE_S: Final = UNEXPLAINED_S + 0.5
-"""Of two causes that come so soon after each other the record may name either."""
+"""Of two causes that come so soon after each other, and before the end of a pod, the record may
+name either."""
 
 _TOGETHER: Final = (("unmatched", "daemon"), ("unreachable", "autoscaled"))
 """Ends of which the second one takes the first one's cause away again."""
@@ -73,6 +74,7 @@ class Truth:
     def __init__(self, world: World) -> None:
         self.causes: dict[str, str] = {}
         self.ended_s: dict[str, float] = {}
+        self.versions: dict[str, int] = {}
         self.apps: dict[str, str] = {}
         self._world = world
         self._acting: list[object] = []
@@ -94,6 +96,7 @@ class Truth:
             if uid not in self.causes:
                 self.causes[uid] = self._cause(obj)
                 self.ended_s[uid] = anyio.current_time()
+                self.versions[uid] = self._world.store.rv
                 self.apps[uid] = labels_of(obj)["app"]
         return plain(what, resource, obj, previous)
 
@@ -155,8 +158,9 @@ class DrawnDay(Day):
 
     def __init__(self, world: World, rng: Random) -> None:
         super().__init__(world, rng)
-        self.strikes: dict[str, tuple[float, str]] = {}
-        """The second way in which the pods of a workload were ended, and when."""
+        self.strikes: dict[str, tuple[float, int, str]] = {}
+        """The second way in which the pods of a workload were ended, and when and behind which
+        version that began."""
 
     async def play_day(self) -> None:
         """End the pods of each workload in its way, and now and then in a second one."""
@@ -178,8 +182,8 @@ class DrawnDay(Day):
         getattr(self, f"end_{app.replace('-', '_')}")()
         await anyio.sleep(self.rng.choice((0.0, 0.001, 0.1, 1.5)))
         if app not in sum(_TOGETHER, ()) and self.rng.random() < 0.5:
-            at = anyio.current_time()
-            self.strikes[app] = (at, self._strike(app))
+            at = anyio.current_time(), world.store.rv
+            self.strikes[app] = (*at, self._strike(app))
         await anyio.sleep(self.rng.choice((0.0, 0.5, 3.0, 60.0, 1800.0)))
 
     def _strike(self, app: str) -> str:
@@ -187,7 +191,7 @@ class DrawnDay(Day):
         store = self.world.store
         pods = [pod for pod in store.list("pods") if labels_of(pod).get("app") == app]
         is_deployed = store.get("deployments", "default", app) is not None
-        match self.rng.randrange(6):
+        match self.rng.randrange(7):
             case 1:
                 for pod in pods:
                     with suppress(StatusError):
@@ -196,6 +200,12 @@ class DrawnDay(Day):
             case 2:
                 resource = "jobs" if app.startswith("job") else "deployments"
                 remove_quietly(store, resource, "default", app)
+                return "OwnerGone"
+            case 6 if is_deployed or app.startswith("job"):
+                resource = "jobs" if app.startswith("job") else "deployments"
+                options = DeleteOptions(propagation_policy="Foreground")
+                with suppress(StatusError):
+                    store.delete(resource, "default", app, options)
                 return "OwnerGone"
             case 3 if any(node_of(pod) == app for pod in pods):
                 remove_quietly(store, "nodes", "", app)
@@ -241,8 +251,10 @@ def with_either(causes: dict[str, list[str]], day: DrawnDay, seen: Truth) -> dic
     found = {}
     for uid, named in causes.items():
         app = seen.apps.get(uid, "")
-        struck_s, cause = day.strikes.get(app, (-HOUR_S, ""))
-        is_at_once = abs(seen.ended_s.get(uid, 0.0) - struck_s) < AT_ONCE_S
+        struck_s, version, cause = day.strikes.get(app, (-HOUR_S, 0, ""))
+        is_at_once = abs(
+            seen.ended_s.get(uid, 0.0) - struck_s
+        ) < AT_ONCE_S and version <= seen.versions.get(uid, 0)
         may_be = {cause, EXPECTED[app]} if is_at_once else set[str]()
         if seen.causes.get(uid) == "JobEnded":
             may_be.discard("OwnerGone")

@@ -2,6 +2,7 @@
 
 It stands for koordinator's scheduler, too, which supports Reservations. A pod that fits nowhere
 waits until room appears, which `preemption.py` makes for it where pods of lower priority have it.
+One that is tried again while nothing differs is refused again, without another look at the nodes.
 """
 
 import random
@@ -19,6 +20,7 @@ from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
+    Key,
     controller_uid,
     is_terminal,
     is_terminating,
@@ -92,6 +94,14 @@ def nodes_to_find(nodes: int) -> int:
     return max(_ALWAYS_ALL, nodes * percent // 100)
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    """Why a pod had to wait, and how many changes had been seen by then."""
+
+    uid: str
+    changes: int
+    why: str
+
+
 class Scheduler:
     """Keeps a picture of the cluster and a backlog of pending pods; binds one pod at a time.
 
@@ -126,11 +136,14 @@ class Scheduler:
         self._backlog = Backlog()
         self._room_changed = False
         self._other_pods_changed = False
+        self._refusals: dict[Key, _Refusal] = {}
+        self._changes = 0
         self._start = 0
 
     def observe(self, event: Event) -> None:
         """Keep the picture current, and remember whether waiting pods may have a new chance."""
         gone = event.type == "DELETED"
+        self._changes += _may_change_verdicts(event)
         match event.resource:
             case "pods":
                 self._observe_pod(event.object, gone=gone)
@@ -176,7 +189,8 @@ class Scheduler:
                 continue
             pod = self._store.get("pods", *key)
             if pod is not None and _is_pending(pod):
-                self._place(pod, now)
+                if not self._refuse_again(pod, now):
+                    self._place(pod, now)
             else:
                 self._backlog.drop(key)
 
@@ -216,6 +230,7 @@ class Scheduler:
             self._backlog.offer(key_of(pod), pod["metadata"]["uid"], priority_of(pod))
         else:
             self._backlog.drop(key_of(pod))
+            self._refusals.pop(key_of(pod), None)
 
     def _observe_reservation(self, reservation: Obj, *, gone: bool) -> None:
         self.reservations.see(reservation, gone=gone)
@@ -328,6 +343,8 @@ class Scheduler:
         cheapest, why, nominated = self._room_by_preemption(pod, candidate, reasons, now)
         if not cheapest:
             self._refuse(pod, why, now, nominated)
+            refusal = _Refusal(pod["metadata"]["uid"], self._changes, why)
+            self._refusals[key_of(pod)] = refusal
             return
         by_node = {each.node: each for each in cheapest}
         chosen = by_node[self._choose(by_node, namespace_of(pod), name_of(pod))]
@@ -414,6 +431,18 @@ class Scheduler:
         reasons = sorted(f"{number} {reason}" for reason, number in counts.items())
         return f"0/{total} nodes are available: {', '.join(reasons)}."
 
+    def _refuse_again(self, pod: Obj, now: float) -> bool:
+        """Refuse a pod as before where nothing differs since; say whether that is so."""
+        refusal = self._refusals.get(key_of(pod))
+        if refusal is None or (refusal.uid, refusal.changes) != (
+            pod["metadata"]["uid"],
+            self._changes,
+        ):
+            return False
+        self._backlog.put_off(key_of(pod), now, heeds_neighbours=_heeds_neighbours(pod))
+        self._recorder.warning(pod, "FailedScheduling", "Scheduling", refusal.why)
+        return True
+
     def _refuse(self, pod: Obj, why: str, now: float, nominated: str = "") -> None:
         """Write why a pod waits, and for which node; it is tried again after a change."""
         self._backlog.put_off(key_of(pod), now, heeds_neighbours=_heeds_neighbours(pod))
@@ -484,6 +513,24 @@ def _changes_neighbours(event: Event) -> bool:
         before is None
         or not node_of(before)
         or is_terminating(pod) != is_terminating(before)
+        or labels_of(pod) != labels_of(before)
+    )
+
+
+def _may_change_verdicts(event: Event) -> bool:
+    """Say whether an event may alter on which nodes a waiting pod fits, or makes room."""
+    if event.resource == "nodes":
+        return event.type == "DELETED" or _changes_node(event)
+    if event.resource != "pods":
+        return True
+    pod, before = event.object, event.previous
+    if node_of(pod) or nominated_node(pod):
+        return True
+    if before is None:
+        return False
+    return (
+        bool(nominated_node(before))
+        or pod["spec"] != before["spec"]
         or labels_of(pod) != labels_of(before)
     )
 

@@ -34,12 +34,6 @@ _OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTa
 """The conditions of a Job that stops, or has stopped, whatever its pods do."""
 
 
-class BatchJobMetadata(OwnerMetadata, frozen=True, gc=False):
-    """A Job's metadata."""
-
-    deletion_timestamp: Timestamp | None = None
-
-
 class OnExitCodes(WireStruct, frozen=True, gc=False):
     """The exit codes that a rule is about."""
 
@@ -108,7 +102,7 @@ class BatchJobStatus(WireStruct, frozen=True, gc=False):
 class WireJob(WireStruct, frozen=True, gc=False):
     """A Job's JSON; only its metadata where there is no spec."""
 
-    metadata: BatchJobMetadata
+    metadata: OwnerMetadata
     spec: BatchJobSpec | None = None
     status: BatchJobStatus = BatchJobStatus()
 
@@ -125,6 +119,7 @@ def _reader(tables: InternTables) -> Callable[[WireJob], Job]:
             read_controller(metadata.owner_references),
             metadata.annotations.do_not_evict,
             answer=metadata.annotations.answer,
+            is_terminating=metadata.deletion_timestamp is not None,
             tries=None if wire.spec is None else _tries(wire.spec, wire),
         )
 
@@ -138,17 +133,18 @@ def _tries(spec: BatchJobSpec, wire: WireJob) -> JobTries:
     if limit is None:
         limit = JobTries().backoff_limit if per_index is None else UNLIMITED
     deadline_s = spec.active_deadline_seconds
+    has_ended = any(each.type in _OVER and each.status == "True" for each in status.conditions)
     return JobTries(
         limit,
         per_index,
         status.failed + (0 if uncounted is None else len(uncounted.failed)),
         () if policy is None else tuple(map(_rule, policy.rules)),
         _why_no_pod(spec, status),
-        wire.metadata.deletion_timestamp is not None
-        or any(each.type in _OVER and each.status == "True" for each in status.conditions),
+        has_ended or wire.metadata.deletion_timestamp is not None,
         None if deadline_s is None or started_s is None else started_s + deadline_s,
         # The API server's default is Failed where there is a podFailurePolicy.
         (spec.pod_replacement_policy or (_ENDED if policy is not None else "")) == _ENDED,
+        has_ended,
     )
 
 

@@ -11,6 +11,7 @@ from reactive_desched.state.kinds.kind import (
     Identifier,
     OptOutAnnotation,
     Purpose,
+    Timestamp,
     WatchedKind,
     WireStruct,
 )
@@ -25,12 +26,13 @@ __all__ = [
 
 
 class OwnerMetadata(WireStruct, frozen=True, gc=False):
-    """The identity of an object and its owners."""
+    """The identity of an object and its owners, and whether it is being deleted."""
 
     uid: Identifier
     resource_version: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
     annotations: OptOutAnnotation = NO_OPT_OUT
+    deletion_timestamp: Timestamp | None = None
 
 
 class OwnerSpec(WireStruct, frozen=True, gc=False):
@@ -88,6 +90,7 @@ def _reader(tables: InternTables) -> Callable[[WireOwner], ReplicaSet]:
             metadata.annotations.do_not_evict,
             wire.spec.replicas,
             metadata.annotations.answer,
+            metadata.deletion_timestamp is not None,
         )
 
     return read

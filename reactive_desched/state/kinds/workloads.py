@@ -12,6 +12,7 @@ from reactive_desched.state.kinds.kind import (
     Identifier,
     OptOutAnnotation,
     Purpose,
+    Timestamp,
     WatchedKind,
     WireStruct,
 )
@@ -35,6 +36,7 @@ class WorkloadMetadata(WireStruct, frozen=True, gc=False):
     resource_version: str = ""
     generation: int = 0
     annotations: OptOutAnnotation = NO_OPT_OUT
+    deletion_timestamp: Timestamp | None = None
 
 
 class RollingUpdate(WireStruct, frozen=True, gc=False):
@@ -123,7 +125,7 @@ def _stateful_set_rollout(wire: WireWorkload) -> str:
     return ""
 
 
-_Fields = tuple[str, str, str, int, int, str, str | None, str | None]
+_Fields = tuple[str, str, str, int, int, str, str | None, str | None, bool]
 """The fields of a Workload, in their order."""
 
 
@@ -138,6 +140,7 @@ def _fields(wire: WireWorkload, rollout: str, tables: InternTables) -> _Fields:
         rollout,
         metadata.annotations.do_not_evict,
         metadata.annotations.answer,
+        metadata.deletion_timestamp is not None,
     )
 
 

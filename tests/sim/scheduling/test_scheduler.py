@@ -1,5 +1,7 @@
 """Pods find nodes, wait when there is none, and are tried again when it helps."""
 
+from unittest.mock import patch
+
 import pytest
 
 from reactive_desched.sim.conditions import find_condition
@@ -65,6 +67,23 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
     assert condition["message"] == why
     assert world.events("FailedScheduling") == [why]
+
+
+def test_a_pod_that_waits_is_refused_again_without_a_look_at_the_nodes() -> None:
+    world = SimulatedCluster().nodes("n1", cpu="1")
+    world.pod("p", cpu="2")
+    scheduler = world.cluster.scheduler
+
+    with patch.object(scheduler, "_feasible", wraps=scheduler._feasible) as looks:
+        world.advance(3600)
+        assert looks.call_count == 0
+        (event,) = world.store.list("events")
+        assert event["count"] == 13, "the pod is refused every five minutes"
+
+        world.edit("nodes", "n1", unschedulable=True)
+        world.advance(3600)
+
+    assert looks.call_count == 1, "a change has every node looked at"
 
 
 def test_a_new_node_is_noticed_after_the_back_off() -> None:
