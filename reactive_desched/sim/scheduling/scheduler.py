@@ -95,7 +95,7 @@ def nodes_to_find(nodes: int) -> int:
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """Why a pod had to wait, and how many changes had been seen by then."""
+    """The reason for which a pod had to wait, and how many changes had been seen by then."""
 
     uid: str
     changes: int
