@@ -111,7 +111,7 @@ class _DatedChange(Struct, frozen=True, gc=False):
 class DeletionCauses:
     """Explains deletions by the owners and the namespaces of the pods, as they were then.
 
-    Where versions tell, an owner counts as it was when the deletion was written; else as it is when
+    Where versions are known, an owner counts as it was when the deletion was written; else as it is when
     that is explained. `now` is monotonic, in seconds.
     """
 
