@@ -111,8 +111,8 @@ class _DatedChange(Struct, frozen=True, gc=False):
 class DeletionCauses:
     """Explains deletions by the owners and the namespaces of the pods, as they were then.
 
-    Where versions are known, an owner counts as it was when the deletion was written; else as it is when
-    that is explained. `now` is monotonic, in seconds.
+    Where versions are known, an owner counts as it was when the deletion was written; else as it is
+    when that is explained. `now` is monotonic, in seconds.
     """
 
     def __init__(self, view: ClusterView) -> None:
