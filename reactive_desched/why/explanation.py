@@ -163,19 +163,19 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     uid: str
     node: str
     phase: str
-    created: datetime | None
+    created: datetime | None = None
     owners: tuple[str, ...]
     state: str
     summary: str
     paused: str
-    reason: str
+    reason: str = ""
     setting: str = ""
     waits_for: tuple[str, ...] = ()
     turn: TurnRow | None = None
-    jobs: tuple[JobRow, ...]
-    plugins: tuple[PluginAnswer, ...]
-    profiles: tuple[ProfileAnswer, ...]
-    history: tuple[PastMove, ...]
+    jobs: tuple[JobRow, ...] = ()
+    plugins: tuple[PluginAnswer, ...] = ()
+    profiles: tuple[ProfileAnswer, ...] = ()
+    history: tuple[PastMove, ...] = ()
 
 
 class Explainer:
@@ -266,18 +266,10 @@ class Explainer:
             uid=end.uid,
             node=end.node,
             phase=GONE,
-            created=None,
             owners=(end.owner,) if end.owner else (),
             state=TAKEN,
-            summary=f"{end.cause} at {at}: {end.message}"
-            if end.message
-            else f"{end.cause} at {at}",
-            reason="",
+            summary=f"{end.cause} at {at}{end.message and f': {end.message}'}",
             paused=self._controller.pauses.state().hold,
-            jobs=(),
-            plugins=(),
-            profiles=(),
-            history=(),
         )
 
     def _gone(self, origin: MoveOrigin, became: str) -> PodExplanation:
@@ -289,15 +281,10 @@ class Explainer:
             uid=origin.pod_uid,
             node=origin.node,
             phase=GONE,
-            created=None,
             owners=() if owner.uid == origin.pod_uid else (f"{owner.kind}/{owner.name}",),
             state=MOVED,
             summary=f"{origin.plugin} had it evicted from {origin.node}; {became}",
-            reason="",
             paused=self._controller.pauses.state().hold,
-            jobs=(),
-            plugins=(),
-            profiles=(),
             history=self._history_of(owner.uid),
         )
 

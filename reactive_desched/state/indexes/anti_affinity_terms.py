@@ -300,10 +300,6 @@ class AntiAffinityTerms:
                     for term in terms:
                         yield from self.owners_near(term, info.node.labels)
 
-    def terms_matching(self, pod: Pod) -> list[AntiAffinityTerm]:
-        """Return the terms in use that match a pod."""
-        return self.forbidding(pod)
-
     def terms_of(self, query: SelectorQuery) -> Collection[AntiAffinityTerm]:
         """Return the terms that match the pods of a query."""
         return self._by_query.get(query, ())

@@ -128,7 +128,7 @@ class PodAffinity(Index):
         `owners` of each has the pods that declare it by topology domain, the pod itself perhaps
         among them. Valid until the next change.
         """
-        return self._terms.terms_matching(pod)
+        return self._terms.forbidding(pod)
 
     def matching_term(self, term: PodAffinityTerm, owner: Pod) -> TopologyDomains:
         """Return the active pods that a term of a pod matches, by topology domain.
