@@ -233,7 +233,7 @@ class ExecPlugin:
     def _log_slow(self) -> None:
         # Neither a log nor a place to tell of progress gets here; this works with and without.
         logging.getLogger(__name__).warning(
-            "a request waits for the credential plugin %s", self._spec.command
+            "the credential plugin %s has not answered yet", self._spec.command
         )
 
     async def _kill(self, process: Process) -> None:
