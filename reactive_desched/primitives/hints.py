@@ -83,17 +83,24 @@ def same_ignoring_case(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, candidates: Collection[str]) -> str:
-    """Suggest the most similar candidate, else list the candidates if they are few."""
-    if (candidate := nearest_name(name, candidates)) is not None:
-        return f"did you mean {candidate}?"
+    """Suggest the most similar candidate, or those that hold the name, else list them if few."""
+    if meant := likely_meant(name, candidates):
+        return f"did you mean {' or '.join(meant)}?"
     return list_candidates(candidates)
+
+
+def likely_meant(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return the most similar candidate, else the few that the name is a part of."""
+    names = list(candidates)
+    near = nearest_name(name, names)
+    return [near] if near is not None else _holding(name, names)
 
 
 def not_one_of(word: str, known: Iterable[str]) -> str:
     """Say that a word is not in a closed set, which one may be meant, and which there are."""
     names = list(known)
-    near = [name] if (name := nearest_name(word, names)) else _holding(word, names)
-    hint = f"did you mean {' or '.join(near)}? it" if near else "it"
+    meant = likely_meant(word, names)
+    hint = f"did you mean {' or '.join(meant)}? it" if meant else "it"
     return f"{quote(word)} is unknown; {hint} is one of {', '.join(names)}"
 
 

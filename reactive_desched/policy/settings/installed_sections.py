@@ -36,7 +36,7 @@ from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import MappingEntry, MappingNode
 from reactive_desched.primitives.foreign_code import is_fault
-from reactive_desched.primitives.hints import nearest_name
+from reactive_desched.primitives.hints import likely_meant
 
 GROUP: Final = "reactive_desched.sinks"
 _MORE: Final = "additional"
@@ -240,7 +240,7 @@ class SettingsHints(FieldHints):
         """
         known = known_fields | self._installed.get(at.path, set())
         advice = FieldAdvice.near(entry.key, known)
-        is_near = nearest_name(entry.key, known) is not None
+        is_near = bool(likely_meant(entry.key, known))
         if at.path in self._installed:
             return advice if is_near else replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
         places = tuple(places_of_field(ReactiveSettings, entry.key))

@@ -161,6 +161,7 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "budgets: {window: 0s}",
         "schedules: [{close: [tue]}]",
         "minPodAge: 3m",
+        "leaderElection: {namespace: default}",
         "budgets: {guards: {minPodAge: 3m}}",
         "brakes: {health: [{name: a, moves: {}, query: vector(1)}]}",
         "percent: 10",
