@@ -21,6 +21,7 @@ from reactive_desched.model.node_load import (
     used_amounts,
 )
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.pod_importance import is_of_stateful_set
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.long_answers import sorted_portions
@@ -242,7 +243,11 @@ class LoadMoves:
             excess = self._excess(source)
             ordered = in_turn(
                 candidates,
-                lambda pod: (*eviction_order(pod), size_class(self._relief(pod, source, excess))),
+                lambda pod: (
+                    *eviction_order(pod),
+                    size_class(self._relief(pod, source, excess)) + is_of_stateful_set(pod),
+                    is_of_stateful_set(pod),
+                ),
                 self._turns,
             )
             candidates = yield from with_pauses(ordered)

@@ -16,7 +16,7 @@ from reactive_desched.draining.landing import MAX_RIVALS, Landing, in_turn, size
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import YieldPoint, with_pauses
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.pod_importance import ordinal_of, pod_importance
+from reactive_desched.model.pod_importance import is_of_stateful_set, ordinal_of, pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
@@ -286,8 +286,9 @@ class BookedRoom(SharedRoom):
     ) -> Generator[None, None, list[Pod]]:
         """Return the pods of a source, least important first, of equals those that relieve it most.
 
-        So few have to leave. Of pods about as large those of its workloads come in turn, and of a
-        StatefulSet those of the highest ordinals first.
+        So few have to leave. One of a StatefulSet comes after those half as large: it leaves before
+        the next one comes, and often has a volume or a vote. Of pods about as large those of its
+        workloads come in turn, and of a StatefulSet those of the highest ordinals first.
         """
         importance = self._importance
 
@@ -299,7 +300,11 @@ class BookedRoom(SharedRoom):
         return (
             yield from in_turn(
                 ordered,
-                lambda pod: (*importance(pod)[:-2], size_class(self._relief(pod, excess))),
+                lambda pod: (
+                    *importance(pod)[:-2],
+                    size_class(self._relief(pod, excess)) + is_of_stateful_set(pod),
+                    is_of_stateful_set(pod),
+                ),
                 self._turns,
             )
         )

@@ -58,7 +58,7 @@ CHANGED_TOO_RECENTLY: Final = GateReason(
     "What the finding is about, such as a taint of the node or the use of a new pod, has not stood "
     "for its time in `guards.standingTimes`, or a plugin that balances has not found it for so "
     "long: it may pass by itself. Or the pod would only be better off elsewhere, and the room "
-    "there is so new that others may want it.",
+    "there is so new that others may want it, or its workload was scaled within that time.",
     "guards.standingTimes",
 )
 NODES_CLOSING: Final = GateReason(
@@ -191,17 +191,38 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
         if found_from_s > counts_from_s:
             counts_from_s, scope = found_from_s, scope or "cluster"
     if not (wait_s := left_s(counts_from_s, inputs.view.now_s)):
-        return (
-            _nodes_closing(finding, inputs)
-            or _new_place(finding, inputs)
-            or _new_room(finding, inputs)
-        )
+        for holds in (_nodes_closing, _new_size, _new_place, _new_room):
+            if (hold := holds(finding, inputs)) is not None:
+                return hold
+        return None
     return Hold(
         CHANGED_TOO_RECENTLY,
         _TOO_NEW,
         wait_s=wait_s,
         ends="; if it does not, the pod may leave",
         scope_exhausted=scope,
+    )
+
+
+def _new_size(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods of a workload that was scaled a moment ago from what only balances.
+
+    An autoscaler goes on in steps, or back, and a scale-in takes pods from where most of them are.
+    Each time that it was scaled within ten minutes counts: one that swings is left alone.
+    """
+    if finding.plugin not in inputs.balancing or finding.move_set is not None:
+        return None
+    owners = inputs.view.index(OwnerIndex).chain(finding.pod)
+    if not owners:
+        return None
+    lasts_s = inputs.settings.standing_times.node_use_s
+    if not (wait_s := inputs.view.size_wait_s(owners[-1].uid, lasts_s)):
+        return None
+    return Hold(
+        CHANGED_TOO_RECENTLY,
+        "its workload was scaled a moment ago, and may be again",
+        wait_s=wait_s,
+        ends="; if it is not, the pod may leave",
     )
 
 
@@ -654,9 +675,10 @@ GUARDS: Final = (
     Guard(
         GuardName.STANDING_TIME,
         standing_time,
-        "`guards.standingTimes`, and when the controller saw the taint or label change or a pod "
-        "leave, `timeAdded` of a taint that stood before, and when pods started",
-        (UnschedulablePods,),
+        "`guards.standingTimes`, and when the controller saw the taint or label change, a pod "
+        "leave or a workload scaled, `timeAdded` of a taint that stood before, and when pods "
+        "started",
+        (OwnerIndex, UnschedulablePods),
     ),
     Guard(
         GuardName.DO_NOT_EVICT,

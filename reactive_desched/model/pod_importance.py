@@ -44,8 +44,13 @@ def pod_importance(prefers_no_eviction: Callable[[Pod], bool]) -> Callable[[Pod]
     return importance
 
 
+def is_of_stateful_set(pod: Pod) -> bool:
+    """Say whether a StatefulSet controls the pod."""
+    owner = controller_of(pod.owners)
+    return owner is not None and owner.kind == STATEFUL_SET
+
+
 def ordinal_of(pod: Pod) -> int:
     """Return the ordinal in the name of a StatefulSet's pod; 0 for any other pod."""
-    owner = controller_of(pod.owners)
-    found = _ORDINAL.search(pod.name) if owner and owner.kind == STATEFUL_SET else None
+    found = _ORDINAL.search(pod.name) if is_of_stateful_set(pod) else None
     return int(found[1]) if found else 0

@@ -34,6 +34,7 @@ from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore, left
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.relabelled_pods import RelabelledPods
 from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.scaled_workloads import ScaledWorkloads
 
 _FOLLOWED_KINDS: Final[tuple[type[ClusterObject], ...]] = (
     *(kind.record for kind in WATCHED_KINDS.values() if kind.record not in (Node, Pod)),
@@ -70,6 +71,7 @@ class ClusterState:
         standing = NodeChangeTimes(clock, wall_clock)
         self.nodes = NodeStore(node_selector, hooks, standing, NodeClosings(clock))
         self.pods = PodStore(self.nodes, hooks, DepartedPods(clock), RelabelledPods(clock))
+        self.scaled = ScaledWorkloads(clock)
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
             if kind.record is ReplicaSet
@@ -78,6 +80,7 @@ class ClusterState:
                 hooks,
                 kind.make_change,
                 announces_every_version=kind.announces_every_version,
+                follow=self.scaled.follow if kind.record in (Deployment, StatefulSet) else None,
             )
             for kind in WATCHED_KINDS.values()
         }
@@ -201,7 +204,8 @@ class Store(Generic[ObjectT]):
     """Objects of `kind` by key; `make_change` names the change, None where indexes do.
 
     A later version in which nothing differs that is read of the kind, such as a Deployment's new
-    status, announces no change, unless `announces_every_version`.
+    status, announces no change, unless `announces_every_version`. `follow` is called with an object
+    as it was and as it is.
     """
 
     def __init__(
@@ -211,7 +215,9 @@ class Store(Generic[ObjectT]):
         make_change: Callable[[ObjectT], Change] | None,
         *,
         announces_every_version: bool = False,
+        follow: Callable[[ObjectT, ObjectT], None] | None = None,
     ) -> None:
+        self._follow = follow
         self._kind = kind
         self._hooks = hooks
         self._make_change = make_change
@@ -242,6 +248,8 @@ class Store(Generic[ObjectT]):
         ):
             return []
         self._objects[obj.key] = obj
+        if self._follow is not None and old is not None:
+            self._follow(old, obj)
         return self._changes(old, obj, obj)
 
     def remove(self, obj: ObjectT) -> list[Change]:
@@ -473,6 +481,13 @@ class ClusterView:
     def workload(self, uid: str, /) -> Workload | None:
         """Return the Deployment or StatefulSet of that uid, where there is one."""
         return self._deployments.get(uid) or self._stateful_sets.get(uid)
+
+    def size_wait_s(self, uid: str, lasts_s: float, /) -> float:
+        """Return for how long a Deployment or StatefulSet must still keep its size to be steady.
+
+        That is `lasts_s` for each time that it was scaled lately.
+        """
+        return self._state.scaled.wait_s(uid, lasts_s)
 
     def replicas_wanted(self, owner_uid: str, /) -> int | None:
         """Return how many pods a workload wants, by it or by its ReplicaSet; None if not known."""

@@ -316,3 +316,15 @@ def test_of_a_stateful_set_the_highest_ordinals_leave() -> None:
     cluster = DescheduledCluster(world, low(), guards=GuardSettings(), nodeFit=True).run(300)
 
     assert cluster.evicted == ["db-7", "db-6", "db-5", "db-4"]
+
+
+def test_a_pod_of_a_stateful_set_leaves_after_those_half_as_large() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.stateful_set("db", 2, cpu="700m", memory="64Mi")
+    for name in "abc":
+        world.deployment(name, 1, cpu="400m", memory="64Mi")
+    world.advance(60).nodes("n2")
+
+    cluster = DescheduledCluster(world, low(), guards=GuardSettings(), nodeFit=True).run(300)
+
+    assert {app_of(name) for name in cluster.evicted} == {"a", "b"}
