@@ -14,7 +14,7 @@ MAX_TIMES: Final = 10
 
 
 class ScaledWorkloads:
-    """When Deployments and StatefulSets were scaled; `clock` gives monotonic seconds."""
+    """Keeps when Deployments and StatefulSets were scaled; `clock` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
