@@ -288,7 +288,13 @@ def _devices() -> Iterator[Resource]:
         ("resourceclaimtemplates", "ResourceClaimTemplate", True),
         ("resourceslices", "ResourceSlice", False),
     ):
-        yield Resource(plural=plural, kind=kind, group="resource.k8s.io", namespaced=namespaced)
+        yield Resource(
+            plural=plural,
+            kind=kind,
+            group="resource.k8s.io",
+            namespaced=namespaced,
+            subresources=("status",) if kind == "ResourceClaim" else (),
+        )
 
 
 def _extensions() -> Iterator[Resource]:

@@ -101,7 +101,8 @@ def conflict(resource: Resource, name: str, why: str, *, named: str = "") -> Sta
     `named` stands for the resource where the real server calls it something else.
     """
     details = _details(resource, name) | ({"kind": named} if named else {})
-    message = f'Operation cannot be fulfilled on {named or resource.qualified} "{name}": {why}'
+    said = ".".join(filter(None, (named or resource.plural, resource.group)))
+    message = f'Operation cannot be fulfilled on {said} "{name}": {why}'
     return StatusError(409, "Conflict", message, details=details)
 
 

@@ -278,7 +278,8 @@ def _selector_faults(spec: Obj) -> Iterator[Obj]:
         yield cause("FieldValueRequired", "spec.selector", "Required value")
     labels = labels_of(spec.get("template") or {})
     if not spec.get("selector") or not wanted.items() <= labels.items():
-        text = f"Invalid value: {_json(labels)}: `selector` does not match template `labels`"
+        said = _json(labels) if labels else "null"
+        text = f"Invalid value: {said}: `selector` does not match template `labels`"
         yield cause("FieldValueInvalid", "spec.template.metadata.labels", text)
 
 

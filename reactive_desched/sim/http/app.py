@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from types import MappingProxyType
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -24,7 +25,14 @@ from reactive_desched.sim.status import StatusError, no_such_resource
 
 __all__ = ["api_application"]
 
-_HEALTH = ("/healthz", "/livez", "/readyz")
+_CHECKS = MappingProxyType(
+    {
+        "healthz": ("ping", "log", "loopback-serving-certificate", "etcd"),
+        "livez": ("ping", "log", "loopback-serving-certificate", "etcd"),
+        "readyz": ("ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"),
+    }
+)
+"""What each endpoint of health says that it has looked at, as far as this server has it."""
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _log = logging.getLogger(__name__)
 
@@ -83,6 +91,15 @@ async def _answering_errors(request: web.Request, handler: Handler) -> web.Strea
         return refusal(StatusError(500, "InternalError", text))
 
 
+def _health(request: web.Request, endpoint: str, *, is_of_one: bool) -> web.Response:
+    """Say that all is well: shortly, or of each check where a client asks for that."""
+    if is_of_one or "verbose" not in request.query:
+        return web.Response(text="ok")
+    excluded = request.query.getall("exclude", [])
+    lines = [f"[+]{it} {'excluded: ok' if it in excluded else 'ok'}" for it in _CHECKS[endpoint]]
+    return web.Response(text="\n".join((*lines, f"{endpoint} check passed", "")))
+
+
 class _Server:
     """Routes by hand, as the real server does: the URL grammar has more shapes than routes."""
 
@@ -103,8 +120,9 @@ class _Server:
         return self._about(request, path.rstrip("/") or "/")
 
     def _about(self, request: web.Request, path: str) -> web.Response:
-        if path.startswith(_HEALTH):
-            return web.Response(text="ok")
+        endpoint, _, check = path[1:].partition("/")
+        if check in ("", *_CHECKS.get(endpoint, ())) and endpoint in _CHECKS:
+            return _health(request, endpoint, is_of_one=bool(check))
         if path in ("/api", "/apis"):
             return self._roots(request, path)
         if path == "/openapi/v2":

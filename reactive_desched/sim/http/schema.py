@@ -29,7 +29,14 @@ _PACKAGES = MappingProxyType(
         "rbac.authorization.k8s.io/v1": "rbac",
     }
 )
-_READ_ALONE = MappingProxyType({"apiextensions.k8s.io/v1": "ext"})
+_READ_ALONE = MappingProxyType(
+    {
+        "admissionregistration.k8s.io/v1": "adm",
+        "apiextensions.k8s.io/v1": "ext",
+        "apiregistration.k8s.io/v1": "apireg",
+        "resource.k8s.io/v1": "res",
+    }
+)
 """Packages that are read from protobuf; their objects are of no other use by field."""
 
 _INLINED = "."

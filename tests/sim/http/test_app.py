@@ -22,13 +22,28 @@ async def test_the_version_parses_for_every_client(api: Any) -> None:
     assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "36", "v1.36.1")
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz?verbose"])
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/etcd?verbose"])
 async def test_it_is_healthy(api: Any, path: str) -> None:
     assert await api.ask("GET", path) == (200, "ok")
 
 
+async def test_it_says_what_it_looked_at_for_its_health(api: Any) -> None:
+    status, said = await api.ask("GET", "/readyz?verbose&exclude=etcd")
+    first, *_, last = said.splitlines()
+    assert (status, first, last) == (200, "[+]ping ok", "readyz check passed")
+    assert "[+]etcd excluded: ok\n" in said
+
+
 @pytest.mark.parametrize(
-    "path", ["/nowhere", "/api/v2/pods", "/apis/nobody.example", "/apis/x/v1/y"]
+    "path",
+    [
+        "/nowhere",
+        "/readyzz",
+        "/readyz/nowhere",
+        "/api/v2/pods",
+        "/apis/nobody.example",
+        "/apis/x/v1/y",
+    ],
 )
 async def test_an_unknown_path_is_plain_text(api: Any, path: str) -> None:
     assert await api.ask("GET", path) == (404, "404 page not found\n")

@@ -3,6 +3,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.http.protobuf import MEDIA_TYPE, decode
+from reactive_desched.sim.http.schema import readable_message
+from reactive_desched.sim.resources import served
 from reactive_desched.sim.status import StatusError
 
 
@@ -139,6 +141,52 @@ async def test_the_server_creates_from_protobuf_and_answers_in_json(api: Any) ->
     headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE},application/json"}
     status, made = await api.ask("POST", "/api/v1/namespaces", None, data=body, headers=headers)
     assert (status, made["metadata"]["name"]) == (201, "made")
+
+
+def test_every_served_kind_that_has_a_published_type_is_read() -> None:
+    elsewhere = "koordinator.sh"  # its clients write JSON alone, as for every custom kind
+    unread = {
+        (each.api_version, each.kind)
+        for each in served()
+        if readable_message(each.api_version, each.kind) is None
+        and not each.group.endswith(elsewhere)
+    }
+
+    assert unread == set()
+
+
+@pytest.mark.anyio
+async def test_what_a_typed_client_writes_is_stored(api: Any) -> None:
+    meta = field(1, field(1, "web"))
+    target = field(1, "Deployment") + field(2, "web") + field(3, "apps/v1")
+    scaler = meta + field(2, field(1, target) + field(3, 4) + field(4, 80))
+    device = field(1, "gpu-0") + field(2, field(1, "model") + field(2, field(4, "h200")))
+    device += field(3, field(1, "memory") + field(2, field(1, field(1, "80Gi"))))
+    pool = field(1, "n1") + field(2, 1) + field(3, 1)
+    published = meta + field(
+        2, field(1, "gpu.example") + field(2, pool) + field(3, "n1") + field(6, device)
+    )
+    scalers = "namespaces/default/horizontalpodautoscalers"
+    for path, kind, body in (
+        (f"autoscaling/v1/{scalers}", "HorizontalPodAutoscaler", scaler),
+        ("resource.k8s.io/v1/resourceslices", "ResourceSlice", published),
+    ):
+        headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE},application/json"}
+        data = envelope("/".join(path.split("/")[:2]), kind, body)
+        status, _ = await api.ask("POST", f"/apis/{path}", None, data=data, headers=headers)
+        assert status == 201
+
+    seen = await api.get(f"/apis/autoscaling/v2/{scalers}/web")
+    assert seen["spec"]["maxReplicas"] == 4
+    assert seen["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 80
+    seen = await api.get("/apis/resource.k8s.io/v1/resourceslices/web")
+    assert seen["spec"]["devices"] == [
+        {
+            "name": "gpu-0",
+            "attributes": {"model": {"string": "h200"}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+    ]
 
 
 def test_a_definition_of_a_kind_reads_as_its_json() -> None:

@@ -150,6 +150,7 @@ def refusals_of_malformed_objects(planes: Planes) -> None:
     planes.send("POST", apps(planes, "deployments"), crossed)
     still = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}
     planes.send("POST", apps(planes, "deployments"), workload("Deployment", "x", strategy=still))
+    planes.send("POST", apps(planes, "deployments"), {"metadata": {"name": "x"}})
     planes.send("POST", batch(planes, "jobs"), job("x", pod_spec()))
     planes.send("POST", batch(planes, "jobs"), job("x", parallelism=-1, backoffLimit=-2))
     planes.send("POST", batch(planes, "jobs"), job("x", completionMode="Indexed"))
@@ -196,6 +197,8 @@ def writes_meet_what_is_there(planes: Planes) -> None:
     planes.send("POST", apps(planes, "deployments"), workload("Deployment", "web", replicas=0))
     selector = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}
     planes.send("PATCH", apps(planes, "deployments/web"), selector, MERGE)
+    other_uid = {"preconditions": {"uid": "no"}}
+    planes.send("DELETE", apps(planes, "deployments/web"), other_uid)
     planes.send("POST", batch(planes, "jobs"), job("still", suspend=True))
     planes.send("PATCH", batch(planes, "jobs/still"), {"spec": {"completions": 3}}, MERGE)
     planes.send("DELETE", f"{place}/a")

@@ -274,6 +274,37 @@ def parallel_stateful_set(planes: Planes) -> None:
     planes.agree("the claim stays", look)
 
 
+def owners_of_pods_deleted_in_each_way(planes: Planes) -> None:
+    """Delete each kind of owner of pods, and look at what is left of it and of its pods."""
+    made = {
+        "deployments": workload("Deployment", "web", replicas=1),
+        "replicasets": workload("ReplicaSet", "web", replicas=1),
+        "statefulsets": workload("StatefulSet", "web", replicas=1),
+        "jobs": job("web", pod_spec(restartPolicy="Never")),
+    }
+
+    def look(plane: Plane) -> object:
+        found = plane.items(core(planes, "pods")), plane.items(apps(planes, "replicasets"))
+        return [
+            [
+                [owner["kind"] for owner in each["metadata"].get("ownerReferences", ())],
+                each["metadata"].get("finalizers", []),
+            ]
+            for each in (*found[0], *found[1])
+        ]
+
+    for plural, owner in made.items():
+        place = batch(planes, plural) if plural == "jobs" else apps(planes, plural)
+        for policy in ("Orphan", "Background", "Foreground"):
+            planes.send("POST", place, owner, only=lambda _: "")
+            planes.agree(f"{plural}: a pod", look)
+            planes.send("DELETE", f"{place}/web?propagationPolicy={policy}", only=lambda _: "")
+            planes.agree(f"{plural}: deleted with {policy}", look)
+            for left in (apps(planes, "replicasets"), core(planes, "pods")):
+                planes.send("DELETE", left, only=lambda _: "")
+            planes.agree(f"{plural}: nothing is left", look)
+
+
 def collected_garbage(planes: Planes) -> None:
     """Delete owners in each way."""
     maps = core(planes, "configmaps")
@@ -540,6 +571,7 @@ WORKLOADS = (
     revisions,
     parallel_stateful_set,
     collected_garbage,
+    owners_of_pods_deleted_in_each_way,
     job_until_it_is_complete,
     job_that_fails_too_often,
     job_past_its_deadline,
