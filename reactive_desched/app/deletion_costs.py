@@ -67,7 +67,8 @@ class DeletionCosts:
     ) -> None:
         if instance.mode != ACT or self._controller.pauses.check():
             return
-        costs = await in_slices(plugin.deletion_costs(instance.view))
+        steps = plugin.deletion_costs(instance.view)
+        costs = await in_slices(self._controller.state.answered_apart(steps))
         differing = [
             (pod, cost)
             for pod, cost in costs

@@ -72,9 +72,9 @@ def keep_large_blocks_apart() -> None:
         set_option(_M_TRIM_THRESHOLD, KEPT_AT_END_BYTES)
 
 
-QUESTIONS_PER_COLLECTION: Final = 60
-"""After so many questions whether a time slice is over the young objects are collected: each stands
-for a decision, of which some 20 objects are kept, or for a few dozen turns."""
+STEPS_PER_COLLECTION: Final = 60
+"""After so many steps of the controller the young objects are collected: each stands for a
+decision, of which some 20 objects are kept, or for a few dozen turns."""
 
 _MIDDLE_EVERY: Final = 3
 
@@ -89,14 +89,14 @@ class YoungObjects:
 
     def __init__(self, collect: Callable[[int], object] = gc.collect) -> None:
         self._collect = collect
-        self._questions = self._collections = 0
+        self._steps = self._collections = 0
 
-    def worked(self, now: float, ended_after: int) -> None:
+    def worked(self, now: float, ended_after: int | None) -> None:
         """Count a time slice of the worker; collect after some."""
         del now
-        self._questions += ended_after or 1
-        if self._questions >= QUESTIONS_PER_COLLECTION and gc.isenabled():
-            self._questions = 0
+        self._steps += ended_after or 1
+        if self._steps >= STEPS_PER_COLLECTION and gc.isenabled():
+            self._steps = 0
             self._collections += 1
             self._collect(0 if self._collections % _MIDDLE_EVERY else 1)
 

@@ -111,10 +111,10 @@ class InputNotes:
         self.process = replace(self.process, **changes)
         self.note(self.process)
 
-    def worked(self, now_s: float, interrupted_after: int) -> None:
+    def worked(self, now_s: float, ended_after: int | None) -> None:
         """Record that what was due at a moment, in monotonic seconds, was evaluated."""
         if self._take is not None:
-            self._take(partial(_worked, now_s, interrupted_after))
+            self._take(partial(_worked, now_s, ended_after))
 
     def looked_for_work(self, now_s: float) -> None:
         """Record that nothing was due at a moment, in monotonic seconds."""
@@ -223,9 +223,9 @@ class NotedEvictionClient(EvictionClient):
         return lookup
 
 
-def _worked(now_s: float, interrupted_after: int, noted: Instant) -> Worked:
+def _worked(now_s: float, ended_after: int | None, noted: Instant) -> Worked:
     """Return the item with the moment as of which subjects were evaluated: it is noted later."""
-    return Worked(_instant(now_s, noted), interrupted_after)
+    return Worked(_instant(now_s, noted), ended_after=ended_after)
 
 
 def _instant(now_s: float, noted: Instant) -> Instant:

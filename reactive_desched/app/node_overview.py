@@ -114,10 +114,14 @@ async def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
         plugin = instance.plugin
         if not isinstance(plugin, BalancePlugin):
             continue
-        if (rows := ask_plugin(partial(_rows_of, plugin, instance), _nothing)) is None:
-            continue
+        with controller.state.questioned():
+            if (rows := ask_plugin(partial(_rows_of, plugin, instance), _nothing)) is None:
+                continue
         classes: dict[str, str] = {}
-        while found := ask_plugin(partial(_next_classes, rows), _nothing):
+        while True:
+            with controller.state.questioned():
+                if not (found := ask_plugin(partial(_next_classes, rows), _nothing)):
+                    break
             classes.update(found)
             await anyio.lowlevel.checkpoint()
         return plugin.name, classes

@@ -147,7 +147,7 @@ class Controller(IntentOwner):
         )
         self._followers = ChangeFollowers(self._all_followers())
         self.initial_sync_done = Latch()
-        self.evicted = 0
+        self.evicted = self._steps = 0
         self._recorder = recorder
         self._observer = observer
         self._work_available = work_available
@@ -267,6 +267,11 @@ class Controller(IntentOwner):
         return earliest(brakes_due, self.evaluator.next_due(now), ends_due, moves_due, turns_due)
 
     @property
+    def steps(self) -> int:
+        """Count the steps of the work so far, the same in each process that is given the same."""
+        return self._steps + self.evaluator.steps
+
+    @property
     def _may_end_moves(self) -> bool:
         return self.readiness.is_paused_on_purpose and self.evaluator.started
 
@@ -276,14 +281,21 @@ class Controller(IntentOwner):
         After that, record how pods ended that nothing explained in time. All of it is at one
         moment of the controller's clocks.
         """
-        with self.clocks.still() as now:
-            yield from self._evaluate(now, should_yield)
-            if self.disruptions.is_due(now):
-                self.disruptions.expire(now, should_yield)
 
-    def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
+        def ends_step() -> bool:
+            self._steps += 1
+            return should_yield()
+
+        with self.clocks.still() as now:
+            yield from self._evaluate(now, should_yield, ends_step)
+            if self.disruptions.is_due(now):
+                self.disruptions.expire(now, ends_step)
+
+    def _evaluate(
+        self, now: float, should_yield: Callable[[], bool], ends_step: Callable[[], bool]
+    ) -> Iterator[Intent]:
         self._switch_off_readers()
-        if not self._select_nodes(now, should_yield) or not self._has_started(now):
+        if not self._select_nodes(now, ends_step) or not self._has_started(now):
             return
         is_paused = bool(self.readiness.reason)
         if not is_paused or self._may_end_moves:
@@ -298,7 +310,7 @@ class Controller(IntentOwner):
             self.asked.note_evaluated(now)
         for plan in self._turns:
             if not should_yield():
-                plan.work(now, should_yield)
+                plan.work(now, ends_step)
 
     def _select_nodes(self, now: float, should_yield: Callable[[], bool]) -> bool:
         """Let nodes follow the policy's selector; say whether all of them do.

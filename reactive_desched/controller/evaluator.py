@@ -100,8 +100,9 @@ class _EvaluationUnderWay:
     was asked for. After them `undecided` is decided, a finding
     of a plan whose decision needed the answer. Where there is none, the plugin begins anew: a plan
     is as old as its beginning, and other findings have to hold when they are decided. `is_again`
-    says that it did, and will ask for the same answers again. `found_since_s` says since when there
-    are findings that wait, of each node that they are about.
+    says that it did, and will ask for the same answers again; `made_before` counts what it had
+    yielded by then. `found_since_s` says since when there are findings that wait, of each node that
+    they are about.
     """
 
     __slots__ = (
@@ -114,6 +115,7 @@ class _EvaluationUnderWay:
         "gone_on_at",
         "is_again",
         "key",
+        "made_before",
         "opinions",
         "previous",
         "steps",
@@ -138,7 +140,7 @@ class _EvaluationUnderWay:
         self.opinions = opinions
         self.decision: Decision | None = None
         self.found = self.suspended = False
-        self.answers = 0
+        self.answers = self.made_before = 0
         self.steps: Iterator[None] | None = None
         self.is_again = is_again
         self.undecided: Finding | None = None
@@ -161,10 +163,11 @@ class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
     Until `resync` is called nothing is evaluated: the initial list is state, not a change.
-    `evaluations` counts how often a subject was evaluated. `installed` is notified when a reload
-    brings other instances; then `queue` and `plugins` are other ones. An exception of a plugin, or
-    of an index that only plugins read, becomes one of the `faults`; one of a gate, another index or
-    the state ends the process.
+    `evaluations` counts how often a subject was evaluated, and `steps` what of the work is the same
+    in each process: to prepare an answer is no step, as a person may have asked for the same
+    before. `installed` is notified when a reload brings other instances; then `queue` and `plugins`
+    are other ones. An exception of a plugin, or of an index that only plugins read, becomes one of
+    the `faults`; one of a gate, another index or the state ends the process.
     """
 
     def __init__(
@@ -181,7 +184,7 @@ class Evaluator:
         self._node_fit = node_fit
         self.started = False
         self._start: ChangeTrigger | None = None
-        self.evaluations = 0
+        self.evaluations = self.steps = 0
         self.faults = PluginFaults()
         self.slow_plugins = SlowPlugins(plugin_clock)
         self.installed = Wakeup()
@@ -315,7 +318,7 @@ class Evaluator:
         self._resume(now)
         while (
             self._current() is not None
-            or self.queue.enqueue_more(now)
+            or self._enqueue_more(now)
             or self._follows_evictability(now)
             or self._end_more()
             or self._begin_due(now)
@@ -327,6 +330,7 @@ class Evaluator:
                     yield from _companions(evaluation)
             if should_yield():
                 return
+        self.steps += 1  # to have found nothing more counts turns, too
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
@@ -397,10 +401,22 @@ class Evaluator:
         self._has_outdated = may_change_later and any(view.has_outdated for view in self._views)
         return may_change_later
 
+    def _enqueue_more(self, now: float) -> bool:
+        """Take one more step of what the changes so far concern; say whether there was one.
+
+        One that enqueues nothing looks at nodes that a question may have looked at before.
+        """
+        enqueued = self.queue.enqueued
+        if not self.queue.enqueue_more(now):
+            return False
+        self.steps += self.queue.enqueued != enqueued
+        return True
+
     def _follows_evictability(self, now: float) -> bool:
         """Take one more portion of the pods that a change of their protection concerns."""
         if not self._has_outdated:
             return False
+        self.steps += 1
         self._update_evictability((), now)
         return True
 
@@ -409,6 +425,7 @@ class Evaluator:
         if (due := self.queue.pop_due(now)) is None:
             return False
         key, trigger = due
+        self.steps += 1
         if self.faults.any and self.plugins.is_put_off(key, trigger, now):
             return True
         self.evaluations += 1
@@ -442,10 +459,15 @@ class Evaluator:
         is_again = steps is not None
         begun = _EvaluationUnderWay(key, opinions, trigger, now, is_again=is_again)
         self._under_way = begun
-        taking = begun.take(previous)
+        taking = self._as_steps(begun.take(previous))
         has_more = next(taking, _END) is not _END
         if has_more or steps is not None:
             begun.steps = chain(taking, steps or ())
+
+    def _as_steps(self, taken: Iterator[None]) -> Iterator[None]:
+        for _ in taken:
+            self.steps += 1
+            yield
 
     def _begin_again(
         self, under_way: _EvaluationUnderWay, steps: Iterator[None], now: float
@@ -455,6 +477,8 @@ class Evaluator:
         previous = chain((under_way.previous,), self.queue.retake_blocked(under_way.key))
         self._under_way = None
         self._begin(under_way.key, under_way.trigger, previous, now, steps)
+        if (begun := self._current()) is not None:
+            begun.made_before = max(under_way.made_before, under_way.answers - 1)
 
     def _resume(self, now: float) -> None:
         """Go on with the evaluation under way, unless it paused for too long or has no end."""
@@ -478,7 +502,7 @@ class Evaluator:
             return None
         try:
             with self._node_fit.long_answers:
-                return self._decide_next(under_way, now)
+                evaluation = self._decide_next(under_way, now)
         except AnswerTakesLong as asked:
             if under_way.undecided is None:
                 self._begin_again(under_way, asked.steps, now)
@@ -486,6 +510,8 @@ class Evaluator:
                 self._node_fit.long_answers.wait()
                 under_way.steps = asked.steps
             return None
+        self.steps += under_way.answers > under_way.made_before
+        return evaluation
 
     def _decide_next(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         under_way.answers += 1
@@ -575,6 +601,7 @@ class Evaluator:
         """Take a step of what an evaluation that has ended leaves; say whether there was one."""
         if self._ending is None:
             return False
+        self.steps += 1
         if next(self._ending, _END) is _END:
             self._ending = None
         return True

@@ -140,9 +140,9 @@ _RESOLUTION_S = 0.000_001
 
 _NEVER = float("inf")
 
-WorkFollower = Callable[[float, int], None]
+WorkFollower = Callable[[float, int | None], None]
 """What is called after each time slice with its time, in monotonic seconds, and after how many
-questions whether it should it ended; 0 where nothing was due any more."""
+steps of the controller it was over; None where nothing was due any more."""
 
 LookFollower = Callable[[float], None]
 """What is called with each time at which the worker woke, and nothing was due."""
@@ -213,7 +213,7 @@ class Worker:
         if self._is_processing:
             return _NEVER  # the slice under way sees to it
         began = self._clock()
-        time_slice = _TimeSlice(self._clock, began + TIME_SLICE_S)
+        time_slice = _TimeSlice(self._clock, began + TIME_SLICE_S, self._controller)
         self._is_processing = True
         try:
             for intent in self._controller.work(time_slice.is_over):
@@ -241,21 +241,22 @@ class Worker:
 
 
 class _TimeSlice:
-    """Says whether a slice is over; `ended_after` counts how often it was asked until it was."""
+    """Says whether a slice is over; `ended_after` counts the controller's steps until it was."""
 
-    __slots__ = ("_asked", "_clock", "_ends", "ended_after")
+    __slots__ = ("_began", "_clock", "_controller", "_ends", "ended_after")
 
-    def __init__(self, clock: Callable[[], float], ends: float) -> None:
+    def __init__(self, clock: Callable[[], float], ends: float, controller: Controller) -> None:
         self._clock = clock
         self._ends = ends
-        self._asked = 0
-        self.ended_after = 0
+        self._controller = controller
+        self._began = controller.steps
+        self.ended_after: int | None = None
 
     def is_over(self) -> bool:
-        self._asked += 1
         if self._clock() < self._ends:
             return False
-        self.ended_after = self.ended_after or self._asked
+        if self.ended_after is None:
+            self.ended_after = self._controller.steps - self._began
         return True
 
 

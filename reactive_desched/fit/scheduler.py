@@ -536,7 +536,7 @@ class SchedulerNodeFit(EvictionParticipant):
         if slot is None:
             self._last_match = None
             return None
-        if not self._is_assuming:
+        if not (self._is_assuming or self._view.is_questioned):
             self._unschedulable.record_fit(scope, pod)
         name = self._nodes.name(slot)
         self._last_match = pod.uid, name
@@ -546,7 +546,11 @@ class SchedulerNodeFit(EvictionParticipant):
         self, pod: Pod, scope: str, among: int, candidates: CandidateSlots, *wakes: WakeOn
     ) -> NoFit:
         diagnosis, now = self._filters.diagnose(pod, among), self._clock()
-        wake = self._unschedulable.record_no_fit(scope, pod, candidates, diagnosis.reasons, now)
+        groups = self._unschedulable
+        if self._view.is_questioned:
+            wake = groups.wake_of(scope, pod)
+        else:
+            wake = groups.record_no_fit(scope, pod, candidates, diagnosis.reasons, now)
         until, booked_until = now + RETRY_AFTER_S, self._nodes.reservations.next_expiry()
         if booked_until is not None:
             until = min(until, booked_until)

@@ -186,6 +186,11 @@ class UnschedulableGroups:
         self._drop_expired(now)
         return group.wake
 
+    def wake_of(self, scope: str, pod: Pod) -> WakeOn:
+        """Return what a pod that fits no node of a scope waits for, and record nothing."""
+        group = self._groups.get(self._key(scope, pod))
+        return WakeOnGroupCapacity(0) if group is None else group.wake
+
     def record_fit(self, scope: str, pod: Pod) -> None:
         """Record that a pod fits: another one of its group may fit too."""
         if (group := self._groups.get(self._key(scope, pod))) is not None:

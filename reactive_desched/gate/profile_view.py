@@ -255,10 +255,15 @@ class EvictableIndex:
         self.is_asked = False
 
     def allows(self, pod: Pod) -> bool:
-        """Say whether the pod passes every filter now; a pod without a node is not remembered."""
+        """Say whether the pod passes every filter now.
+
+        A pod without a node is not remembered, and none of which a person alone asks: it would
+        announce changes that are of no use to a plugin.
+        """
         at_s = self._evictable_at.get(pod.uid)
         if at_s is None:
-            at_s = self._remember(pod) if pod.node else self._filters.evictable_from_s(pod)
+            is_kept = pod.node and not self._view.is_questioned
+            at_s = self._remember(pod) if is_kept else self._filters.evictable_from_s(pod)
         elif self._outdated and self._is_outdated(pod.uid):
             at_s = self._filters.evictable_from_s(pod)
         if at_s == EVICTABLE or at_s == PROTECTED:  # noqa: PLR1714, SIM109 -- no tuple is built here

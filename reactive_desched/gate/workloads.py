@@ -145,6 +145,12 @@ class _Round:
         self.ordinals: dict[PodKey, int] = {}
         self.stay = stay
 
+    def copy(self) -> "_Round":
+        """Return a round of the same pods, in which others may be counted."""
+        copied = _Round(self.began_at, set(self.stay))
+        copied.ordinals = dict(self.ordinals)
+        return copied
+
 
 class _Absence(NamedTuple):
     """The time since when a workload has had too few pods, and when that was last seen."""
@@ -280,12 +286,14 @@ class Workloads(EvictionParticipant):
     def _absent_s(self, controller_uid: str, absent: int) -> float:
         """Return for how long a workload has been seen with fewer pods than it wants, at least."""
         if absent <= 0:
-            self._absences.pop(controller_uid, None)
+            if not self._view.is_questioned:
+                self._absences.pop(controller_uid, None)
             return 0.0
         now, seen = self._clock(), self._absences.get(controller_uid)
         is_on = seen is not None and now - seen.seen_at <= 2 * ABSENT_RECHECK_S
         since = seen.since if seen is not None and is_on else now
-        _put(self._absences, controller_uid, _Absence(since, now))
+        if not self._view.is_questioned:
+            _put(self._absences, controller_uid, _Absence(since, now))
         return max(now - since, 0.001)
 
     def in_flight(self, pod: Pod) -> tuple[PodKey, ...]:
@@ -320,8 +328,11 @@ class Workloads(EvictionParticipant):
         if current is None or (now - current.began_at >= TURN_S and not self.is_resyncing):
             stay = set() if current is None else current.stay & current.ordinals.keys()
             current = _Round(now, stay)
-            self._rounds.pop(uid, None)
-            _put(self._rounds, uid, current)
+            if not self._view.is_questioned:
+                self._rounds.pop(uid, None)
+                _put(self._rounds, uid, current)
+        elif self._view.is_questioned:
+            current = current.copy()
         if self.is_resyncing:
             current.began_at = now
         current.ordinals[pod.uid] = ordinal

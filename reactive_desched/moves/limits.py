@@ -123,7 +123,9 @@ class MovingLimits:
         """
         known = self._awaited.get(key)
         if known is None or known[0] != ends or known[1] <= now:
-            known = self._awaited[key] = ends, self._tracker.ended_by(key, ends, now)
+            known = ends, self._tracker.ended_by(key, ends, now)
+            if not self._view.is_questioned:
+                self._awaited[key] = known
         return known[1]
 
     def _refuse(

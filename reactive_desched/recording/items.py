@@ -273,11 +273,14 @@ class NodesClosed(Item, frozen=True, gc=False):
 class Worked(Item, frozen=True, gc=False):
     """The controller evaluated what was due at this moment.
 
-    With `interrupted_after` its slice of the event loop ended when it had asked so often whether it
-    should: it went on in a later one.
+    With `ended_after` its slice of the event loop ended after so many steps: it went on in a later
+    one. What prepares an answer is no step, as a person may have asked for the same before.
+    Recordings of before have `interrupted_after` instead: how often it had asked whether it should
+    end.
     """
 
     interrupted_after: int = 0
+    ended_after: int | None = None
 
 
 class LookedForWork(Item, frozen=True, gc=False):

@@ -260,6 +260,7 @@ class _WorkRow(Struct, frozen=True, gc=False, array_like=True, tag=6):
 
     after_us: int
     interrupted_after: int = 0
+    ended_after: int | None = None
 
 
 _Row = tuple[object, ...]
@@ -294,8 +295,8 @@ class RowWriter:
             case UsageMeasured(at=at, sample=sample):
                 state = "gone" if item.is_gone else ""
                 self._rows.append((3, self._after(at), _MEASURED, sample, state))
-            case Worked(at=at, interrupted_after=asked):
-                self.add_work(at, asked)
+            case Worked():
+                self._add_work(item)
             case EvictionAnswered(at=at, response=answer) | PodLookedUp(at=at, lookup=answer):
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
@@ -357,10 +358,10 @@ class RowWriter:
         )
         self._rows.append(row)
 
-    def add_work(self, at: Instant, interrupted_after: int) -> None:
-        """Write that the controller evaluated what was due."""
-        after = self._after(at)
-        self._rows.append((6, after, interrupted_after) if interrupted_after else (6, after))
+    def _add_work(self, item: Worked) -> None:
+        row = 6, self._after(item.at), item.interrupted_after, item.ended_after
+        is_whole = item.ended_after is None and not item.interrupted_after
+        self._rows.append(row[:2] if is_whole else row)
 
     def modify_pod(self, monotonic_s: float, ahead_s: float, old: Pod, new: Pod) -> bool:
         """Write a change of a pod that the segment has, and say whether it is one.
@@ -645,7 +646,7 @@ class RowReader:
     ) -> Item:
         at = _time_of(frame, row.after_us)
         if isinstance(row, _WorkRow):
-            return Worked(at, row.interrupted_after)
+            return Worked(at, row.interrupted_after, row.ended_after)
         if isinstance(row, _PodRow | _PodChangeRow):
             pod = self._pod(row) if isinstance(row, _PodRow) else self._changed_pod(row)
             self._version = pod.resource_version

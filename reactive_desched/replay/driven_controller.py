@@ -337,11 +337,18 @@ class DrivenController:
         if due is None or due > now + ROUNDING_S:
             return
         now = self._clock.now = max(now, due)
-        asked, ends_after = count(1), item.interrupted_after or inf
-        for intent in self.controller.work(lambda: next(asked) >= ends_after):
+        for intent in self.controller.work(self._slice_of(item)):
             self._surroundings.send(intent)
         self._adopt()
         self.controller.next_due(now)
+
+    def _slice_of(self, item: Worked) -> Callable[[], bool]:
+        """Return what says whether the recorded slice of the event loop was over."""
+        if (ended_after := item.ended_after) is not None:
+            ends = self.controller.steps + ended_after
+            return lambda: self.controller.steps >= ends
+        asked, ends_after = count(1), item.interrupted_after or inf
+        return lambda: next(asked) >= ends_after
 
     def _take(self, item: Item) -> bool:
         """Take an item; say whether the worker looks for work by that."""

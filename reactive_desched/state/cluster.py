@@ -1,6 +1,14 @@
 """The cluster as the API server last described it: objects in, changes out, a view to read it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -41,6 +49,8 @@ _FOLLOWED_KINDS: Final[tuple[type[ClusterObject], ...]] = (
     NodeUsage,
 )
 
+T = TypeVar("T")
+
 Follower = Callable[[Any, Any], Sequence[Change]]
 """What is called with each object before and after it was altered, None where there is none; a Node
 comes as its NodeState. It returns no changes, at once, and raises nothing."""
@@ -55,6 +65,7 @@ class ClusterState:
     Everything is updated per object, nothing is recomputed. Only nodes that match `node_selector`,
     the policy's, and are ready are eligible. `clock` gives monotonic seconds and `wall_clock` the
     time of day: since when a taint stands is noted by them. In a sweep time stands still.
+    `is_questioned` says that a person is answered, of which no part notes what decides later.
     `index_faults` names the indexes of plugins that failed, and answer nothing since.
     """
 
@@ -91,6 +102,7 @@ class ClusterState:
             kind: store.upsert for kind, store in self._stores.items()
         }
         self._unreadable: set[str] = set()
+        self.is_questioned = False
         self._denial_followers = Followers[DenialFollower]()
 
     # --- writing ---
@@ -149,6 +161,26 @@ class ClusterState:
         return self._denial_followers.joined_by(follower)
 
     # --- reading ---
+
+    @contextmanager
+    def questioned(self) -> Iterator[None]:
+        """Answer a person within the block: that somebody asks decides nothing."""
+        before, self.is_questioned = self.is_questioned, True
+        try:
+            yield
+        finally:
+            self.is_questioned = before
+
+    def answered_apart(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+        """Take the steps that lead to the answer to a person, each within such a block."""
+        while True:
+            with self.questioned():
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    answer: T = end.value
+                    return answer
+            yield
 
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""
@@ -428,6 +460,11 @@ class ClusterView:
         return None if stands_s is None else left_s(standing_s, stands_s)
 
     # --- for filters, node fit and records: everything that is known ---
+
+    @property
+    def is_questioned(self) -> bool:
+        """Say whether a person is answered now: what decides later is not to be noted of that."""
+        return self._state.is_questioned
 
     @property
     def eligible_node_count(self) -> int:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -83,7 +84,9 @@ class PodStore:
             pod = replace(pod, spec=old.spec)  # indexes compare by identity
         pods[uid] = pod
         if not _is_same_to_indexes(old, pod):
-            return self._replace(old, pod)
+            pod = pods[uid] = _with_shared_parts(old, pod)
+            if not _is_same_to_indexes(old, pod):
+                return self._replace(old, pod)
         if pod.node:
             self._nodes.record(pod.node).replace_pod(pod)
         changes: list[Change] = [PodStatusChanged(pod)] if _status_differs(old, pod) else []
@@ -173,7 +176,7 @@ class PodStore:
 def _is_same_to_indexes(old: Pod, new: Pod) -> bool:
     """Say whether a pod differs in nothing that `Index.on_pod` reports; see there.
 
-    Shared parts are compared by identity: two equal parts that are not shared cost time only.
+    Shared parts are compared by identity.
     """
     return (
         old.spec is new.spec
@@ -189,6 +192,20 @@ def _is_same_to_indexes(old: Pod, new: Pod) -> bool:
             or (old.status.phase in TERMINAL_PHASES) == (new.status.phase in TERMINAL_PHASES)
         )
     )
+
+
+def _with_shared_parts(old: Pod, new: Pod) -> Pod:
+    """Return a pod with the parts of its earlier version that are equal and not shared.
+
+    They come in another order of JSON, or were too long to be kept. That is no change, neither to
+    indexes nor in a recording.
+    """
+    pairs = ((name, getattr(old, name), getattr(new, name)) for name in _SHARED_PARTS)
+    equal = {name: part for name, part, of_new in pairs if part is not of_new and part == of_new}
+    return replace(new, **equal) if equal else new
+
+
+_SHARED_PARTS: Final = ("labels", "owners", "resize_delta")
 
 
 def _differences(old: Pod, new: Pod) -> Iterator[Change]:

@@ -98,11 +98,20 @@ def answer(
     findings: Sequence[PendingFinding],
     clocks: Callable[[], ClockPair],
 ) -> Generator[None, None, Answer]:
-    """Return the answer, in steps.
+    """Return the answer, in steps, which decides nothing that is evaluated later.
 
     `findings` are all that wait, with their turns; `clocks` says when it is. Raises ConfigError for
     a pod, node or workload that there is not.
     """
+    return controller.state.answered_apart(_answer(controller, question, findings, clocks))
+
+
+def _answer(
+    controller: Controller,
+    question: Question,
+    findings: Sequence[PendingFinding],
+    clocks: Callable[[], ClockPair],
+) -> Generator[None, None, Answer]:
     if question.node:
         explainer = yield from _explainer(controller, {question.node}, findings, clocks)
         pods = _pods_on(controller, question.node)

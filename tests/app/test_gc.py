@@ -9,7 +9,7 @@ import trio.testing
 
 from reactive_desched.app.gc import (
     FIRST_PASS_S,
-    QUESTIONS_PER_COLLECTION,
+    STEPS_PER_COLLECTION,
     SWEEP_BATCH_SIZE,
     SWEEP_INTERVAL_S,
     TRIM_INTERVAL_S,
@@ -221,16 +221,16 @@ async def test_what_decisions_replace_is_collected_while_it_is_little(
     collected: list[int] = []
     young = YoungObjects(collected.append)
     for _ in range(6):
-        young.worked(0.0, QUESTIONS_PER_COLLECTION)
+        young.worked(0.0, STEPS_PER_COLLECTION)
     assert collected == [0, 0, 1, 0, 0, 1]
 
     collected.clear()
-    for _ in range(QUESTIONS_PER_COLLECTION):  # slices at whose end nothing was due
+    for _ in range(STEPS_PER_COLLECTION):  # slices at whose end nothing was due
         young.worked(0.0, 0)
     assert collected == [0]
 
     monkeypatch.setattr(gc, "isenabled", lambda: False)  # as until the first pass is over
-    young.worked(0.0, QUESTIONS_PER_COLLECTION)
+    young.worked(0.0, STEPS_PER_COLLECTION)
     assert collected == [0]
 
 

@@ -315,3 +315,23 @@ def test_after_any_changes_an_answer_equals_one_evaluated_anew(
         followed = {p.uid for p in cluster.pods() if p.node and p.uid in cluster.announced}
         assert {uid: cluster.announced[uid] for uid in followed} == {u: anew[u] for u in followed}
         assert cluster.ask() == anew
+
+
+def test_a_pod_of_which_a_person_alone_asks_announces_nothing() -> None:
+    cluster = Cluster({"labelSelector": {"matchLabels": {"app": "web"}}})
+    asked, judged = (pod(name, on="n1", labels={"app": "web"}) for name in ("asked", "judged"))
+    cluster.put(node("n1"), asked, judged)
+
+    with cluster.state.questioned():
+        assert cluster.index.allows(asked) is cluster.index.allows(judged)
+    cluster.index.allows(judged)
+
+    others = [msgspec.structs.replace(each, labels={"app": "db"}) for each in (asked, judged)]
+    announced = [
+        each
+        for other in others
+        for each in cluster.index.apply_changes(
+            cluster.state.upsert(msgspec.structs.replace(other, resource_version=9))
+        )
+    ]
+    assert announced == [PodEvictabilityChanged(cluster.pods()[1])]

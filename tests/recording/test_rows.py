@@ -158,6 +158,8 @@ ITEMS: tuple[Item, ...] = (
     NodesClosed(later(10), (("n1", 4.0), ("n2", 5.0))),
     Worked(later(10)),
     Worked(later(10), 17),
+    Worked(later(10), ended_after=0),
+    Worked(later(10), ended_after=17),
     LookedForWork(later(10)),
     RequestWritten(later(10), "uid", "id-1", is_sent=False),
     EvictionSettled(later(10), "uid", "pdb_refused", "PdbRefused", "no", 10.0, "id-1", 7.5),
