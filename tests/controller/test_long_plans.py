@@ -81,6 +81,10 @@ class Bench:
         self.evaluator.resync(0)
         self.clocks = TurnClocks(self.clock, self.clock)
 
+    @property
+    def steps(self) -> int:
+        return self.evaluator.steps
+
     def clock(self) -> float:
         return anyio.current_time() + self.worked_s
 

@@ -31,7 +31,7 @@ class Work:
         self.piece_s = piece_s
         self.worked = 0.0
         self.slices: list[int] = []
-        self.asked = 0
+        self.asked = self.steps = 0
         self.intents: list[Intent] = []
         self.may_work = True
         self.during: Callable[[], None] = lambda: None

@@ -92,7 +92,7 @@ def play(
     return replayed(folder)
 
 
-@pytest.mark.parametrize("seed", [100, 102])
+@pytest.mark.parametrize("seed", [100])
 def test_slices_that_end_anywhere_are_replayed_whatever_persons_ask(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
