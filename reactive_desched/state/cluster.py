@@ -164,7 +164,7 @@ class ClusterState:
 
     @contextmanager
     def questioned(self) -> Iterator[None]:
-        """Answer a person within the block: that somebody asks decides nothing."""
+        """Answer a person within the block: that a person asks decides nothing."""
         before, self.is_questioned = self.is_questioned, True
         try:
             yield

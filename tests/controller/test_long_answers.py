@@ -189,6 +189,20 @@ def test_who_asks_outside_an_evaluation_is_answered_at_once(bench: Bench) -> Non
     assert sum(map(matching.count, matching.values())) == 21
 
 
+@pytest.mark.parametrize("plugin", [None, Plan], ids=["of pods", "a plan"])
+def test_what_a_person_had_asked_for_before_takes_fewer_turns_and_as_many_steps(
+    plugin: type[Plan] | None,
+) -> None:
+    asked, other = (Bench(None if plugin is None else plugin()) for _ in range(2))
+    for term in TERMS:
+        asked.index.matching_term(term, ASKING)
+    for bench in (asked, other):
+        bench.evaluator.resync(0)
+
+    assert asked.work() < other.work()
+    assert asked.evaluator.steps == other.evaluator.steps
+
+
 def test_evictions_are_decided_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse = bench.decide
 
