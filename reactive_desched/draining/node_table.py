@@ -68,9 +68,11 @@ def blocking(pool: NodeUtilization) -> Iterator[str]:
     """Say why nothing moves, whatever the pods are."""
     rule, sources, destinations = pool.rule, len(pool.sources()), len(pool.destinations())
     if not sources:
-        yield f"no node gives pods away: that takes one that is {rule.gives}"
+        nearest = _nearest(pool, is_low=rule.packs)
+        yield f"no node gives pods away: that takes one that is {rule.gives}{nearest}"
     if not destinations:
-        yield f"no node takes pods: that takes one that is {rule.takes}{_kept_out(pool)}"
+        why = _kept_out(pool) or _nearest(pool, is_low=not rule.packs)
+        yield f"no node takes pods: that takes one that is {rule.takes}{why}"
     eligible = len(pool.uses())
     if rule.number_of_nodes >= eligible - 1:
         yield (
@@ -84,6 +86,21 @@ def blocking(pool: NodeUtilization) -> Iterator[str]:
         )
     if pool.can_act and (full := [r for r, amount in _room(pool).items() if amount <= 0]):
         yield f"the nodes that take pods have no {', '.join(full)} left, taken together"
+
+
+def _nearest(pool: NodeUtilization, *, is_low: bool) -> str:
+    """Name the open node that is nearest to what is asked, to be within `low` or above `high`."""
+    limits = pool.thresholds.low if is_low or pool.rule.packs else pool.thresholds.high
+    beyond: list[tuple[float, str, str]] = []
+    for name, use in sorted(pool.uses().items()):
+        if limits and use.percent and pool.rule.is_open(use.node):
+            resource, percent = use.most_beyond(limits)
+            text = f"{resource} {percent:.1f} %, threshold {limits[resource]:g} %"
+            beyond.append((percent - limits[resource], name, text))
+    if not beyond:
+        return ""
+    _, name, text = (min if is_low else max)(beyond)
+    return f"; {name} comes nearest: {text}"
 
 
 def _room(pool: NodeUtilization) -> dict[str, int]:

@@ -152,6 +152,13 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     def may_leave(self, pod: Pod) -> bool:
         """Say whether the arguments let a pod leave; what the evictor says comes on top."""
 
+    def kept_by_arguments(self, pod: Pod) -> Kept:
+        """Say which argument keeps a pod that may not leave by them."""
+        return Kept(
+            "in namespaces that evictableNamespaces excludes",
+            f"evictableNamespaces excludes its namespace, {pod.namespace}",
+        )
+
     @abstractmethod
     def explain(
         self, source: NodeUse, thresholds: Thresholds
@@ -211,7 +218,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
         def kept(pod: Pod) -> Kept | None:
             if not self.may_leave(pod):
-                return Kept("left by the arguments", "the arguments leave the pod where it is")
+                return self.kept_by_arguments(pod)
             amounts = pool.used_by(pod)
             if amounts is None or (not rule.as_upstream and pool.came_later(pod)):
                 return Kept("not measured yet", "what the pod uses is not measured yet")

@@ -20,6 +20,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.draining.obstacles import Kept
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.node_scores import SCORED_RESOURCES
 from reactive_desched.model.objects import Node, Pod
@@ -184,6 +185,13 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
         if not self.args.is_strict:
             return True
         return any(map(pod.spec.is_requested_by_container, self.args.thresholds))
+
+    def kept_by_arguments(self, pod: Pod) -> Kept:
+        """Name the mode, too, in which pods stay that request nothing of the thresholds."""
+        if pod.namespace in self.args.evictable_namespaces.exclude:
+            return super().kept_by_arguments(pod)
+        asked = " or ".join(self.args.thresholds)
+        return Kept(f"without {asked}", f"by evictionModes it stays, as it requests no {asked}")
 
     @property
     def may_stay(self) -> Collection[str]:
