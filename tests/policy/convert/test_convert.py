@@ -167,7 +167,7 @@ def test_strategies_that_protect_the_same_pods_are_merged_in_their_order() -> No
 def test_a_strategy_that_protects_other_pods_is_not_merged_and_is_reported() -> None:
     text = SAME.replace("RemoveFailedPods: {enabled: true, params: {nodeFit: true}}", "").replace(
         "strategies:\n", "strategies:\n  PodLifeTime: {enabled: true, params: {podLifeTime: "
-        "{maxPodLifeTimeSeconds: 5}}}\n"
+        "{maxPodLifeTimeSeconds: 604800}}}\n"
     )  # fmt: skip
 
     names = [line.strip() for line in converted(text, merge=True).splitlines() if "- name" in line]

@@ -53,7 +53,7 @@ def test_what_is_dropped_is_reported_with_its_line(golden: Golden) -> None:
     weight: 3
     params:
       nodeFit: true
-      podLifeTime: {{maxPodLifeTimeSeconds: 5}}
+      podLifeTime: {{maxPodLifeTimeSeconds: 604800}}
   RemoveDuplicates: {{enabled: false}}
   RemoveFailedPods:
 """
