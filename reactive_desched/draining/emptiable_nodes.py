@@ -29,6 +29,7 @@ from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod, controller_of
 from reactive_desched.model.opt_outs import says_yes
+from reactive_desched.model.pod_importance import ordinal_of
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.usage import UseChange
@@ -324,7 +325,7 @@ class EmptiableNodes:
     def _giver(self, each: _Standing) -> Giver[Pod]:
         there = self._pods_on(each.node.name)
         pods = [pod for pod in there if not self._view.is_leaving(pod)]
-        pods.sort(key=lambda pod: (-_share(pod, each.node), pod.namespace, pod.name))
+        pods.sort(key=lambda pod: _order(pod, each.node))
         takes: dict[Hashable, int] = {
             resource: int(each.node.allocatable.get(resource, 0))
             for resource in self._rules.headroom
@@ -338,6 +339,11 @@ class EmptiableNodes:
 def node_takes_pods(node: Node) -> bool:
     """Say whether neither a cordon nor a person or program that empties a node closes it."""
     return not (node.unschedulable or is_to_be_drained(node) or is_being_emptied(node))
+
+
+def _order(pod: Pod, node: Node) -> tuple[float, str, int, str]:
+    """Return the key that sorts large pods first, and of a StatefulSet's the higher ordinals."""
+    return -_share(pod, node), pod.namespace, -ordinal_of(pod), pod.name
 
 
 def _share(pod: Pod, node: Node) -> float:

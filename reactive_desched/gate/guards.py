@@ -586,9 +586,12 @@ def _remedy(owner: OwnerReference, namespace: str, *, is_there: bool) -> str:
 
 
 def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold a pod of a StatefulSet while one of a higher ordinal has to leave, too."""
-    if finding.is_companion:
-        return None  # all of them leave
+    """Hold a pod of a StatefulSet while one of a higher ordinal has to leave, too.
+
+    Not in a set, which leaves as a whole: a set has the higher ordinals of a node first.
+    """
+    if finding.is_companion or finding.move_set is not None:
+        return None
     workload = _running(finding, inputs)
     if workload is None or not workload.is_stateful_set:
         return None
@@ -635,13 +638,16 @@ def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
     Nothing but its scores brings the replacement there: by preferences, for an even spread of
     replicas, by a constraint that is soft for the pod, and from a node that is used too much. Where
     a configuration says what its scores are, no plugin that relieves nodes has to try them out, and
-    the pods of one that packs nodes leave only for a scheduler that packs them.
+    the pods of one that packs nodes leave only for a scheduler that packs them. The node of a set
+    is closed by a taint before its pods leave.
     """
     if finding.targets is None or inputs.node_fit is None:
         return None
     if not (finding.by_score or _is_by_known_scores(finding, inputs.node_fit)):
         return None
-    if not (node := inputs.node_fit.scored_elsewhere(finding.pod, finding.targets)):
+    closed = () if finding.move_set is None else (finding.pod.node,)
+    fit, pod = inputs.node_fit, finding.pod
+    if not (node := fit.scored_elsewhere(pod, finding.targets, without=closed)):
         return None
     message = f"by its default scores the kube-scheduler would choose {node}, and no better node"
     if node == finding.pod.node:

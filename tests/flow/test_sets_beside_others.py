@@ -89,7 +89,7 @@ class WithSets:
 @pytest.mark.parametrize(
     ("makers", "constraint", "most"),
     [
-        pytest.param((consolidate, duplicates), EVEN, 2, id="duplicates"),
+        pytest.param((consolidate, duplicates), EVEN, 3, id="duplicates"),
         pytest.param((consolidate, spread), EVEN, 2, id="a soft spread"),
         pytest.param((consolidate, fill), INDIFFERENT, 2, id="fills what is empty"),
         pytest.param((consolidate, load), INDIFFERENT, 2, id="fills by load"),
