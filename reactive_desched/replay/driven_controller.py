@@ -63,6 +63,10 @@ from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
 
 __all__ = ["DrivenController", "Picture", "RecordedClock", "Surroundings", "with_next"]
 
+TICK_S: Final = 0.001
+"""Timers ring on whole milliseconds: by a time that was rounded on its way into the recording one
+may ring at the next one here."""
+
 TIMER_DELAY_S: Final = 0.001
 """How late timers ring: a pause that is noticed as one rings holds what it would have done."""
 
@@ -334,7 +338,7 @@ class DrivenController:
         self._undone_ran_s = None
         now = self._clock.now = item.at.monotonic_s
         due = self.controller.next_due(now)
-        if due is None or due > now + ROUNDING_S:
+        if due is None or due > now + TICK_S:
             return
         now = self._clock.now = max(now, due)
         for intent in self.controller.work(self._slice_of(item)):

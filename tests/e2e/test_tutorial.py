@@ -71,11 +71,15 @@ def type_tutorial(terminal: Terminal, folder: Path) -> None:
 
 
 def compare_picture(terminal: Terminal) -> None:
-    """Compare the README's picture of the command with what it prints; `make picture` takes it."""
-    assert terminal.type(f"stty cols {COLUMNS}")[0] == 0
-    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED}")
-    assert (status, terminal.type("stty cols 500")[0]) == (0, 0)
-    answer = Text.from_ansi(printed.partition("\r\n")[2].replace("\r", "").rstrip())
+    """Compare the README's picture of the command with what it prints; `make picture` takes it.
+
+    A process that was suspended says so for some seconds: the command is typed again then.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    answer = pictured_answer(terminal)
+    while "suspended" in answer.plain and time.monotonic() < give_up:
+        time.sleep(1)
+        answer = pictured_answer(terminal)
     screen = Console(record=True, width=COLUMNS, file=StringIO())
     screen.print(Text(f"$ {PICTURED}", "bold bright_white"), answer, sep="\n", soft_wrap=True)
     if os.environ.get("PICTURE"):
@@ -83,6 +87,14 @@ def compare_picture(terminal: Terminal) -> None:
         own_fonts = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
         PICTURE.write_text(re.sub(r" +$", "", own_fonts, flags=re.MULTILINE), encoding="utf-8")
     assert re.search(pattern_of(text_of(PICTURE)), answer.plain), "run `make picture`"
+
+
+def pictured_answer(terminal: Terminal) -> Text:
+    """Type the command on a screen as wide as the picture; return what it prints."""
+    assert terminal.type(f"stty cols {COLUMNS}")[0] == 0
+    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED}")
+    assert (status, terminal.type("stty cols 500")[0]) == (0, 0)
+    return Text.from_ansi(printed.partition("\r\n")[2].replace("\r", "").rstrip())
 
 
 def text_of(picture: Path) -> str:

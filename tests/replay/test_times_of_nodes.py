@@ -14,14 +14,25 @@ from reactive_desched.model.brakes import SavedBrakes, SavedStorm
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.taints import Taint
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.brakes import BrakeSettings, StormBrakeSettings
-from reactive_desched.recording.items import BrakesHeld, Instant, Item, NodesClosed
+from reactive_desched.primitives.timers import DebounceConfig
+from reactive_desched.recording.items import (
+    BrakesHeld,
+    Instant,
+    Item,
+    NodesClosed,
+    Worked,
+)
 from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.segments import recording_paths
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
 from reactive_desched.replay.lives import lives
+from reactive_desched.state.resources import NODES
 from reactive_desched.testing.builders import node
-from tests.support.configurations import make_configuration
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.configurations import make_configuration, make_profile_of
 from tests.support.recorded_cluster import BOUNDS, Recorded, fail_on_damage, virtual
 
 
@@ -120,3 +131,31 @@ def test_nodes_that_closed_before_a_picture_close_in_the_replay() -> None:
 
     closings = driven.controller.state.nodes.closings
     assert list(closings.ages_s()) == [5.0, 30.0]
+
+
+@pytest.mark.parametrize(("early_s", "evaluations"), [(0.0007, 1), (0.0015, 0)])
+def test_a_slice_that_came_a_tick_before_its_timer_evaluates_what_was_due(
+    early_s: float, evaluations: int
+) -> None:
+    """Times are rounded on their way into a recording, and timers ring on whole milliseconds."""
+    began = Instant(1e9, 50.0)
+    taints = plugin_from_policy(NodeTaintsPlugin, NodeTaintsArgs)
+    profile = make_profile_of("p", (taints,), DefaultEvictorArgs())
+    driven = DrivenController(
+        make_configuration((profile,), debounce=DebounceConfig(1.0, 10.0)),
+        RecordedClock(began),
+        NullRecorder(),
+        Observer(),
+        Picture((), {NODES: {"n1": node("n1")}}, ()),
+        lambda *_: NothingElse(),
+    )
+    driven.start(())
+    controller = driven.controller
+    driven.pass_to(60.0004)
+    controller.apply(controller.state.upsert(node("n1", "gpu:NoSchedule")))
+    before, due_s = controller.evaluator.evaluations, controller.next_due(60.0004)
+    assert due_s is not None
+
+    driven.take_in_turn(Worked(Instant(1e9 + 11, due_s - early_s)))
+
+    assert controller.evaluator.evaluations - before == evaluations
