@@ -20,7 +20,7 @@ from reactive_desched.model.findings import RequeueAfter
 from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, controller_of
-from reactive_desched.model.pod_importance import STATEFUL_SET
+from reactive_desched.model.pod_importance import is_of_stateful_set
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import HARD_EFFECTS, soft_taints, untolerated
@@ -143,11 +143,9 @@ class Landing:
 
     def _feasible(self, pod: Pod, rivals: Iterable[str]) -> Iterable[str]:
         """Yield the node of a pod and those of some others where its replacement might land."""
-        if (own := self._places.node_info(pod.node)) is not None and _admits(own.node, pod):
-            owner = controller_of(pod.owners)
-            waits = owner is not None and owner.kind == STATEFUL_SET
-            if waits or _fits(own, pod):  # the others make it while the pod is still there
-                yield pod.node
+        own, waits = self._places.node_info(pod.node), is_of_stateful_set(pod)
+        if own is not None and _admits(own.node, pod) and (waits or _fits(own, pod)):
+            yield pod.node  # that of others is made while the pod is still there
         for name in rivals:
             info = None if name == pod.node else self._places.node_info(name)
             if info is not None and _admits(info.node, pod) and _fits(info, pod):
@@ -373,12 +371,14 @@ def in_turn(
     return [pod for _, pod in sorted(keyed, key=itemgetter(0))]
 
 
-def size_class(relief: float) -> int:
-    """Return a number that orders pods by how much they relieve a node, those that do most first.
+def relief_order(pod: Pod, relief: float) -> tuple[int, bool]:
+    """Return the key that sorts pods by how much they relieve a node, those that do most first.
 
-    It is the same for pods of about the same size: none is twice as large as another one.
+    It is the same for pods of about the same size: none is twice as large as another one. One of a
+    StatefulSet comes after those half as large.
     """
-    return -frexp(relief)[1]
+    comes_later = is_of_stateful_set(pod)
+    return comes_later - frexp(relief)[1], comes_later
 
 
 def explain_return(pod: Pod) -> str:

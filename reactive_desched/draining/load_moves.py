@@ -7,7 +7,7 @@ from operator import add, sub
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.draining.landing import Landing, in_turn, size_class, waits_or_leaves
+from reactive_desched.draining.landing import Landing, in_turn, relief_order, waits_or_leaves
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.model.decisions import Decision
@@ -21,7 +21,6 @@ from reactive_desched.model.node_load import (
     used_amounts,
 )
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.pod_importance import is_of_stateful_set
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.long_answers import sorted_portions
@@ -245,8 +244,7 @@ class LoadMoves:
                 candidates,
                 lambda pod: (
                     *eviction_order(pod),
-                    size_class(self._relief(pod, source, excess)) + is_of_stateful_set(pod),
-                    is_of_stateful_set(pod),
+                    *relief_order(pod, self._relief(pod, source, excess)),
                 ),
                 self._turns,
             )

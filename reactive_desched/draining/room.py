@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Final
 
 from reactive_desched.api.plugin import View
-from reactive_desched.draining.landing import MAX_RIVALS, Landing, in_turn, size_class
+from reactive_desched.draining.landing import MAX_RIVALS, Landing, in_turn, relief_order
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import YieldPoint, with_pauses
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.pod_importance import is_of_stateful_set, ordinal_of, pod_importance
+from reactive_desched.model.pod_importance import ordinal_of, pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
@@ -302,8 +302,7 @@ class BookedRoom(SharedRoom):
                 ordered,
                 lambda pod: (
                     *importance(pod)[:-2],
-                    size_class(self._relief(pod, excess)) + is_of_stateful_set(pod),
-                    is_of_stateful_set(pod),
+                    *relief_order(pod, self._relief(pod, excess)),
                 ),
                 self._turns,
             )

@@ -7,6 +7,7 @@ from typing import Final
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.node_marks import find_mark
 from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.taints import Taint
 
 CLOSINGS_KEPT_S: Final = 2 * 3600.0
 MAX_CLOSINGS: Final = 1000
@@ -39,7 +40,9 @@ class NodeClosings:
 
     def follow(self, old: Node | None, new: Node | None, pods: Mapping[PodKey, Pod]) -> None:
         """Follow a node that changed, or is gone, with its pods of before."""
-        if old is None or (is_closed := new is None or _is_closed(new)) == _is_closed(old):
+        if old is None or (new is not None and _marks(new) == _marks(old)):
+            return  # most changes of a node are of something else
+        if (is_closed := new is None or _is_closed(new)) == _is_closed(old):
             return
         now = self._clock()
         if not is_closed:
@@ -62,6 +65,10 @@ class NodeClosings:
             if closed == name:
                 del self._closed[n]
                 return
+
+
+def _marks(node: Node) -> tuple[bool, tuple[Taint, ...]]:
+    return node.unschedulable, node.taints
 
 
 def _is_closed(node: Node) -> bool:
