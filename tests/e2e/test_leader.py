@@ -285,6 +285,9 @@ def test_a_leader_that_is_asked_to_end_is_followed_at_once_and_the_next_one_is_r
     took_s = await_take_over(replicas, first, time.time())
     evicted = len(referee.evicted())
     wait_until(lambda: len(referee.evicted()) >= evicted + 3, within_s=60, what="b evicts")
+    journal = replicas.journal("b")
+    led = "its recording, which is written every few seconds, shows that b leads"
+    wait_until(lambda: terms_recorded(journal)[-1][-1:] == [True], within_s=60, what=led)
     follower.kill()
     follower.start()
     wait_until(lambda: follower.metric("leader") == 1, within_s=60, what="b leads again")
@@ -294,9 +297,9 @@ def test_a_leader_that_is_asked_to_end_is_followed_at_once_and_the_next_one_is_r
 
     check_the_books(replicas, referee, took_s, killed=True)
     assert took_s < LEASE_S
-    led = terms_recorded(replicas.journal("b"))
-    assert [each[-1:] for each in led] == [[True]] * (3 if shared else 2)
-    assert shared or led[0] == [False, True]
+    terms = terms_recorded(journal)
+    assert [each[-1:] for each in terms] == [[True]] * (3 if shared else 2)
+    assert shared or terms[0] == [False, True]
 
 
 def terms_recorded(journal: Path) -> list[list[bool]]:
