@@ -54,7 +54,7 @@ KAFKA_USERS = {"desched": "the-first-password"}
 
 SECONDS = {
     "same_programs": 400,
-    "leader": 290,
+    "leader": 330,
     "gangs": 220,  # a control plane of its own
     "outages": 220,
     "consolidation": 220,
@@ -238,7 +238,7 @@ def jobs(playground: E2ENamespace) -> E2ENamespace:
     for name in ("podmigrationjobs.yaml", "rbac.yaml", "placeholders/rbac.yaml"):
         playground.kubectl.run("apply", "-f", str(ROOT / "deploy" / "migration" / name))
     definition = "crd/podmigrationjobs.scheduling.koordinator.sh"
-    playground.kubectl.run("wait", "--for=condition=Established", definition, "--timeout=30s")
+    playground.kubectl.run("wait", "--for=condition=Established", definition, "--timeout=60s")
     return playground
 
 

@@ -986,7 +986,7 @@ def test_the_token_of_the_chart_may_read_metrics_and_nothing_else(
         assert not may("get", "/events")
         assert not may("list", "pods", "-A")
         secret = ("secret", f"{name}-reactive-desched-metrics", "-n", name)
-        kubectl.run("wait", *secret, "--for=jsonpath={.data.token}", "--timeout=30s")
+        kubectl.run("wait", *secret, "--for=jsonpath={.data.token}", "--timeout=60s")
     finally:
         kubectl.run("delete", "namespace", name, "--wait=false")
         for kind in ("clusterrole", "clusterrolebinding"):
@@ -1222,7 +1222,7 @@ def test_from_one_replica_to_two_and_back_and_uninstalled_and_installed_again(
     assert "Uninstalling DELETES the journal" in said
     helm.run("uninstall", name, *to)
     # that of two replicas was left before it could be told to go
-    kubectl.run("wait", f"pvc/{first}", "-n", name, "--for=delete", "--timeout=30s")
+    kubectl.run("wait", f"pvc/{first}", "-n", name, "--for=delete", "--timeout=60s")
     kubectl.run("delete", "namespace", name, "--wait=false")
 
 

@@ -276,7 +276,7 @@ def test_in_kube_system_policies_of_the_api_server_select_the_pods_of_the_releas
     try:
         kubectl.run(
             *("wait", "deployment", f"{name}-reactive-desched", "-n", "kube-system"),
-            *("--for=jsonpath={.status.replicas}=2", "--timeout=30s"),
+            *("--for=jsonpath={.status.replicas}=2", "--timeout=60s"),
         )
         found = list(selectors(kubectl.get("networkpolicy,service,pdb", "-n", "kube-system")))
         running = kubectl.get("pods", "-n", "kube-system")

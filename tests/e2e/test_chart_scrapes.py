@@ -103,7 +103,7 @@ def test_prometheus_scrapes_as_the_service_monitor_says_and_not_without_the_toke
     ]
     credentials = endpoint["authorization"]["credentials"]
     secret = ("secret", credentials["name"], "-n", NAME)
-    kubectl.run("wait", *secret, "--for=jsonpath={.data.token}", "--timeout=30s")
+    kubectl.run("wait", *secret, "--for=jsonpath={.data.token}", "--timeout=60s")
     (found,) = kubectl.get("secret", "-n", NAME, "--field-selector", f"metadata.name={secret[1]}")
     token = base64.b64decode(found["data"][credentials["key"]]).decode()
     scraped = as_prometheus_has_it(endpoint, tmp_path, token)

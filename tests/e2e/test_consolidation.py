@@ -149,7 +149,7 @@ def test_a_set_of_an_earlier_process_goes_on_and_without_the_plugin_no_taint_is_
             what="the node that an earlier process began is empty",
         )
         wait_until(
-            lambda: taints(playground, "n1") == {"n1": "empty"}, within_s=30, what="it is marked"
+            lambda: taints(playground, "n1") == {"n1": "empty"}, within_s=60, what="it is marked"
         )
     assert {str(each.uid) for each in referee.evicted()} >= before.keys()
 

@@ -60,7 +60,7 @@ def test_three_nodes_with_a_blocked_budget_are_drained_once_it_allows(
         assert last.returncode == 0, last.stdout + last.stderr
         wait_until(
             lambda: all(annotation(playground, node) for node in NODES),
-            within_s=30,
+            within_s=60,
             what="each node is marked as drained",
         )
         assert drain(control_plane, controller, "--show", *names).returncode == 0

@@ -182,7 +182,7 @@ def _nominate_one(ours: E2ENamespace, waiting: Object, rng: random.Random) -> No
         conditions = found["status"].get("conditions", ())
         return any(each.get("reason") == "Unschedulable" for each in conditions)
 
-    wait_until(is_refused, within_s=30, what=f"{name} is refused")
+    wait_until(is_refused, within_s=60, what=f"{name} is refused")
     _patch_status(ours, name, {"nominatedNodeName": ours.node(rng.choice(NODES))})
 
 

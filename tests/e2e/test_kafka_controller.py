@@ -169,7 +169,7 @@ def test_of_several_sinks_one_fails_and_the_others_go_on_each_with_its_types(
             lambda: (
                 [each for each in ups.values() if each not in controller.page("/metrics")] == []
             ),
-            within_s=30,
+            within_s=60,
             what="the metrics tell the sinks apart",
         )
         assert controller.probe("/readyz") == 200

@@ -106,7 +106,7 @@ def test_its_job_keeps_a_place_that_the_replacement_takes(
     }
     head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "moved"}}
     kubectl.apply({**head, "spec": wanted})
-    kubectl.run("rollout", "status", "deployment/moved", "--timeout=50s")
+    kubectl.run("rollout", "status", "deployment/moved", "--timeout=60s")
     pod, _ = kubectl.get("pods", "-l", "app=moved")
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     job = {

@@ -16,6 +16,8 @@ from tests.support.playground import OWNER, E2ENamespace
 pytestmark = pytest.mark.real
 
 FOR_S = 4.0
+LONG_S = 12.0
+"""So long a condition has to stand that is to end before, even if the machine stands still."""
 QUIET_S = 8.0
 PLUGIN = "RemovePodsViolatingNodeConditions"
 DEADLOCK = {"type": "KernelDeadlock", "for": f"{FOR_S:.0f}s", "lapse": "1s"}
@@ -24,7 +26,12 @@ SETTINGS = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 200ms, maxWait: 2s}\n"
 ) + UNLIMITED
-BY_RULE = f"drains: [{{name: sick, conditions: [{json.dumps(DEADLOCK)}]}}]\n"
+STANDS_LONG = {**DEADLOCK, "for": f"{LONG_S:.0f}s"}
+
+
+def by_rule(condition: dict[str, str]) -> str:
+    """Return settings by which nodes of which this holds are drained."""
+    return SETTINGS + f"drains: [{{name: sick, conditions: [{json.dumps(condition)}]}}]\n"
 
 
 def report(playground: E2ENamespace, name: str, kind: str, status: str) -> None:
@@ -89,7 +96,7 @@ def test_pods_leave_a_closed_node_once_its_condition_has_stood(
 def test_a_condition_that_ends_in_time_or_flips_moves_nothing(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
-    playground.plugins = {PLUGIN: {"conditions": [DEADLOCK]}}
+    playground.plugins = {PLUGIN: {"conditions": [STANDS_LONG]}}
     playground.settings = SETTINGS
     playground.add_nodes("n1")
     playground.deploy("web", 2)
@@ -98,9 +105,9 @@ def test_a_condition_that_ends_in_time_or_flips_moves_nothing(
 
     with run_controller():
         report(playground, "n1", "KernelDeadlock", "True")
-        time.sleep(FOR_S - 2)
+        time.sleep(LONG_S / 4)
         report(playground, "n1", "KernelDeadlock", "False")
-        time.sleep(QUIET_S)
+        time.sleep(LONG_S)
         status = ["True"]
 
         def flip() -> None:
@@ -108,7 +115,7 @@ def test_a_condition_that_ends_in_time_or_flips_moves_nothing(
             status[0] = "True" if status[0] == "False" else "False"
             time.sleep(1)
 
-        for_each_second(16, flip)
+        for_each_second(2 * LONG_S + 4, flip)  # it stands for longer in all
         assert referee.evicted() == []
         report(playground, "n1", "KernelDeadlock", "True")
         playground.await_healthy("web", 2, off="n1")
@@ -120,7 +127,7 @@ def test_a_rule_closes_one_sick_node_and_the_next_once_that_one_is_given_back(
     """A node that recovers stays closed until a person uncordons it."""
     playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
     playground.plugins = {"DrainNodes": {}}
-    playground.settings = SETTINGS + BY_RULE
+    playground.settings = by_rule(DEADLOCK)
     names = ("n1", "n2", "n3", "n4", "n5", "n6")
     playground.add_nodes(*names)
     playground.deploy("web", 12)
@@ -131,7 +138,7 @@ def test_a_rule_closes_one_sick_node_and_the_next_once_that_one_is_given_back(
 
     with run_controller():
         report(playground, "n1", "KernelDeadlock", "True")
-        wait_until(lambda: is_cordoned("n1"), within_s=40, what="n1 is cordoned")
+        wait_until(lambda: is_cordoned("n1"), within_s=60, what="n1 is cordoned")
         playground.await_healthy("web", 12, off="n1")
         report(playground, "n2", "KernelDeadlock", "True")
         report(playground, "n1", "KernelDeadlock", "False")
@@ -149,7 +156,7 @@ def test_where_most_nodes_of_a_zone_are_sick_at_once_no_rule_closes_one(
     """A check that misfires everywhere closes nothing, and moves nothing."""
     playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
     playground.plugins = {"DrainNodes": {}}
-    playground.settings = SETTINGS + BY_RULE
+    playground.settings = by_rule(STANDS_LONG)
     zone = {"topology.kubernetes.io/zone": f"{playground.namespace}-z"}
     names = ("n1", "n2", "n3", "n4")
     playground.add_nodes(*names, **zone)

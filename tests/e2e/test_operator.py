@@ -98,14 +98,14 @@ def kubectl(
 def running(operator: Path, kubectl: Kubectl, tmp_path: Path) -> Iterator[ChildProcess]:
     """The operator, with its kind defined."""
     kubectl.apply(DEFINITION)
-    kubectl.run("wait", "--for=condition=Established", "crd/gardens.example.com", "--timeout=20s")
+    kubectl.run("wait", "--for=condition=Established", "crd/gardens.example.com", "--timeout=60s")
     argv = (str(operator), "--kubeconfig", str(kubectl.kubeconfig))
     process = ChildProcess("operator", argv, tmp_path / "operator.log")
     try:
         with process.running():
             yield process
     finally:
-        kubectl.run("delete", "crd", "gardens.example.com", "--timeout=50s")
+        kubectl.run("delete", "crd", "gardens.example.com", "--timeout=60s")
 
 
 def garden(**spec: Any) -> Object:
@@ -154,7 +154,7 @@ def test_an_operator_does_its_work(kubectl: Kubectl, running: ChildProcess) -> N
     (lease,) = kubectl.get("lease", "gardener.example.com", "-n", "kube-system")
     assert lease["spec"]["holderIdentity"]
 
-    kubectl.run("delete", "garden", "park", *where, "--timeout=50s")
+    kubectl.run("delete", "garden", "park", *where, "--timeout=60s")
     assert kubectl.get("configmap", "park-farewell", *where)
     wait_until(
         lambda: not kubectl.get("deployments", *where), within_s=60, what="the Deployment goes too"

@@ -84,7 +84,7 @@ class Scene:
             )
             return find_condition(found[0], "PodScheduled") is not None
 
-        wait_until(is_refused, within_s=30, what="the scheduler tries the pod")
+        wait_until(is_refused, within_s=60, what="the scheduler tries the pod")
         return found[0]
 
     def humble(self) -> Object:
@@ -103,7 +103,7 @@ class Scene:
 
         wait_until(
             lambda: leaving() == names,
-            within_s=30,
+            within_s=60,
             what=f"{names} leave",
             describe=lambda: str(leaving()),
         )
@@ -225,7 +225,7 @@ def test_the_pods_that_the_real_scheduler_preempts_are_those_that_the_simulated_
             "patch", "pod", *group, *where, "--subresource=status", "-p", json.dumps(started)
         )
     wait_until(
-        lambda: are_counted(kubectl, *where), within_s=30, what="the budgets count their pods"
+        lambda: are_counted(kubectl, *where), within_s=60, what="the budgets count their pods"
     )
     preempted = 0
     for scene in scenes:

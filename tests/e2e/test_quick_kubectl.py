@@ -43,7 +43,7 @@ def test_it_shows_what_kubectl_shows(playground: E2ENamespace, kubectl: Kubectl)
     ):
         wait_until(  # a kubelet may report in between
             partial(show_the_same, *look),
-            within_s=30,
+            within_s=60,
             what=f"both show the same of {look}",
         )
     with pytest.raises(KubectlError, match="NotFound"):

@@ -31,7 +31,7 @@ def refusal(tools: RealTools, folder: Path, configuration: Written) -> str:
     scheduler = tools.paths["kube-scheduler"]
     flags = ("--config", str(file), "--secure-port", "0", "--write-config-to", str(written))
     done = subprocess.run(
-        (scheduler, *flags), capture_output=True, text=True, timeout=30, check=False
+        (scheduler, *flags), capture_output=True, text=True, timeout=60, check=False
     )
     return "" if written.exists() else done.stderr
 

@@ -184,12 +184,12 @@ def test_kubectl_applies_on_the_server_what_it_applied_as_a_client(kubectl: Kube
 
 def test_kubectl_defines_a_kind_and_uses_it(kubectl: Kubectl) -> None:
     kubectl.apply(definition())
-    kubectl.run("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=20s")
+    kubectl.run("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=60s")
     made = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     kubectl.apply({**made, "spec": {}})
     status = ("--subresource=status", "--type=merge", "-p", '{"status":{"phase":"ok"}}')
     kubectl.run("patch", "wd", "w", *status)
-    kubectl.run("wait", "--for=jsonpath={.status.phase}=ok", "widget/w", "--timeout=20s")
+    kubectl.run("wait", "--for=jsonpath={.status.phase}=ok", "widget/w", "--timeout=60s")
     (found,) = kubectl.get("widgets.v1beta1.example.com")
     assert (found["apiVersion"], found["spec"]["size"]) == ("example.com/v1beta1", 3)
     assert "w" in kubectl.run("get", "widgets", "--no-headers").split()
@@ -217,7 +217,7 @@ def stateful_set(name: str, image: str) -> Object:
 
 def test_kubectl_rolls_out_and_back(kubectl: Kubectl) -> None:
     kubectl.apply(stateful_set("kept", "a:1"))
-    status = ("rollout", "status", "statefulset/kept", "--timeout=50s")
+    status = ("rollout", "status", "statefulset/kept", "--timeout=60s")
     kubectl.run(*status)
     kubectl.run("set", "image", "statefulset/kept", "main=a:2")
     kubectl.run(*status)
@@ -247,7 +247,7 @@ def test_kubectl_refuses_explains_and_prints_by_a_schema(kubectl: Kubectl) -> No
         version["additionalPrinterColumns"] = [column]
     wanted["spec"]["names"] = {"plural": "trees", "kind": "Tree"}
     kubectl.apply(wanted)
-    kubectl.run("wait", "--for=condition=Established", "crd/trees.example.com", "--timeout=20s")
+    kubectl.run("wait", "--for=condition=Established", "crd/trees.example.com", "--timeout=60s")
     made = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"name": "t"}}
     with pytest.raises(KubectlError, match=verbatim("spec.size in body must be of type integer")):
         kubectl.apply({**made, "spec": {"size": "large"}})

@@ -116,7 +116,12 @@ def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(
                 what="the collector has the log lines",
             )
             assert controller.stop() == 0
-            assert {"the controller is stopping", "evicted"} <= taken(taking, LINE)
+            last = {"the controller is stopping", "evicted"}
+            wait_until(
+                lambda: last <= taken(taking, LINE),  # which the collector writes as it has time
+                within_s=60,
+                what="the collector has the last lines",
+            )
         finally:
             taking.kill()
 
@@ -141,7 +146,7 @@ def test_a_sweep_sends_its_metrics_and_lines_at_its_end(
                     "the sweep is complete" in taken(taking, LINE)
                     and "descheduler_loop_duration_seconds" in taken(taking, METRIC)
                 ),
-                within_s=30,
+                within_s=60,
                 what="the collector has the last line and metrics of the sweep",
             )
         finally:
@@ -164,7 +169,7 @@ def test_a_collector_that_does_not_answer_holds_the_end_for_no_whole_request(
             wait_until(lambda: events(controller), within_s=120, what="replacements are Ready")
             began = time.monotonic()
             assert controller.stop() == 0
-            assert time.monotonic() - began < 20  # a request may take a minute
+            assert time.monotonic() - began < 40  # a request may take a minute
 
 
 def answers(port: int) -> bool:

@@ -68,7 +68,7 @@ async def reaches(database: Path, count: int) -> None:
         return place(database) >= count
 
     what = f"{count} messages are behind the kept places"
-    await run_sync(lambda: wait_until(there, within_s=30, what=what, every_s=0.01))
+    await run_sync(lambda: wait_until(there, within_s=60, what=what, every_s=0.01))
 
 
 async def produce(

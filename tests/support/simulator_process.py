@@ -96,7 +96,7 @@ def simulator(folder: Path, pods: int) -> Iterator[SimulatorProcess]:
     process.start()
     try:
         url = wait_until(
-            lambda: re.search(r"http://\S+", process.tail(5)), within_s=20, what="the cluster"
+            lambda: re.search(r"http://\S+", process.tail(5)), within_s=60, what="the cluster"
         )
         yield SimulatorProcess(url.group(), kubeconfig)
     finally:

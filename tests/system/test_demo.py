@@ -115,7 +115,7 @@ def test_the_simulated_cluster_of_a_killed_demo_ends(tmp_path: Path) -> None:
 
 def listens(address: tuple[str, int]) -> bool:
     try:
-        with socket.create_connection(address, timeout=5):
+        with socket.create_connection(address, timeout=60):
             return True
     except OSError:
         return False

@@ -17,11 +17,11 @@ from reactive_desched.journal.events import read_events
 from tests.support.control_plane import wait_until
 from tests.support.golden import Golden
 
-LEASE_S = 5  # with 3 a busy machine loses it now and then
+LEASE_S = 12  # one that stands still for seconds loses a shorter one
 ELECTION = (
     "--leader-elect",
     f"--leader-elect-lease-duration={LEASE_S}s",
-    "--leader-elect-renew-deadline=3500ms",
+    "--leader-elect-renew-deadline=9s",
     "--leader-elect-retry-period=400ms",
 )
 NODE, OTHER = "node-1", "node-2"

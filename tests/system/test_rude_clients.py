@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.control_plane import wait_until
 from tests.support.ports import free_port
 
 MANY = 40
@@ -46,7 +47,7 @@ def hold() -> Iterator[Callable[[int], socket.socket]]:
     with ExitStack() as held:
 
         def one(port: int) -> socket.socket:
-            return held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            return held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
 
         yield one
 
@@ -101,6 +102,10 @@ def test_probes_are_answered_while_the_main_address_is_crowded(
     for _ in range(SILENT):
         hold(port)
     assert b" 200 " in answer(hold(probe_port), asked("/livez"))
-    assert b" 200 " in answer(hold(probe_port), asked("/readyz"))
+    wait_until(  # one that stood still has to sync first, and says so
+        lambda: b" 200 " in answer(hold(probe_port), asked("/readyz")),
+        within_s=60,
+        what="/readyz says that it is ready",
+    )
     assert b" 404 " in answer(hold(probe_port), asked("/metrics"))
     assert b" 200 " in answer(hold(port), asked("/livez"))
