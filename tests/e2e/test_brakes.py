@@ -47,7 +47,7 @@ def test_most_of_a_zone_is_lost_and_its_pods_stay_until_the_nodes_are_back(
                 within_s=60,
                 what="the zone brake engages",
             )
-            assert controller.probe("/readyz") == 200
+            controller.await_ready()
             playground.taint("a0", "gpu=yes:NoSchedule")
             playground.taint("b0", "gpu=yes:NoSchedule")
             wait_until(referee.evicted, within_s=60, what="an eviction in the other zone")

@@ -92,7 +92,7 @@ def test_the_controller_works_without_the_broker_and_sends_it_everything_later(
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
         playground.await_healthy("web", 3, off="n1", within_s=60)
-        assert controller.probe("/readyz") == 200
+        controller.await_ready()
         controller.kill()
         controller.start()
         broker.start()
@@ -172,7 +172,7 @@ def test_of_several_sinks_one_fails_and_the_others_go_on_each_with_its_types(
             within_s=60,
             what="the metrics tell the sinks apart",
         )
-        assert controller.probe("/readyz") == 200
+        controller.await_ready()
 
         broker.admin.create_topic(missing, partitions=3)
         wait_until(

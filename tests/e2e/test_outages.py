@@ -155,11 +155,7 @@ def test_kinds_whose_list_is_young_are_listed_anew_as_soon_as_a_killed_server_is
             time.sleep(YOUNG_OUTAGE_S)
             assert controller.probe("/readyz") == 503
         ready_at = time.monotonic()
-        wait_until(
-            lambda: controller.probe("/readyz") == 200,
-            within_s=60,
-            what="the controller evaluates again",
-        )
+        controller.await_ready()
         return time.monotonic() - ready_at <= BACK_S
 
     soon = []

@@ -129,7 +129,7 @@ def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy
         with ControllerProcess(tmp_path, through, playground.policy(), settings) as controller:
             misbehave(watches(fault))
             time.sleep(1)
-            wait_until(lambda: controller.probe("/readyz") == 200, within_s=60, what="ready")
+            controller.await_ready()
             for annotation in LONG:
                 playground.kubectl.run("annotate", "node", playground.node("n1"), annotation)
             playground.kubectl.run(

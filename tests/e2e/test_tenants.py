@@ -292,7 +292,7 @@ def test_whatever_a_tenant_creates_pods_of_others_are_moved_and_all_is_said_in_o
                 within_s=60,
                 what="the pods of others have left",
             )
-            assert controller.probe("/readyz") == 200
+            controller.await_ready()
             pages = [controller.page(path) for path in ("/", "/debug/pending", "/metrics")]
             assert "<script>alert" not in pages[0]
             assert "\x1b" not in "".join(pages)

@@ -69,9 +69,13 @@ class ControllerProcess:
         """Start it and wait for readiness; also after `kill`, as a restarted container would."""
         self.launch()
         try:
-            wait_until(self._ready_or_dead, within_s=within_s, what="the controller is ready")
+            self.await_ready(within_s)
         except TimeoutError as error:
             raise ChildProcessFailedError(f"{error}; it said:\n{self.tail()}") from error
+
+    def await_ready(self, within_s: float = 60) -> None:
+        """Wait until it is ready; one that stood still is not, until it has synced."""
+        wait_until(self._ready_or_dead, within_s=within_s, what="the controller is ready")
 
     def launch(self) -> None:
         """Start it, and wait for nothing."""

@@ -18,7 +18,7 @@ JSON, MERGE = "application/json", "application/merge-patch+json"
 STRATEGIC, JSON_PATCH = "application/strategic-merge-patch+json", "application/json-patch+json"
 APPLY, YAML = "application/apply-patch+yaml", "application/yaml"
 _STABLE_S: Final = 1.0
-_WITHIN_S: Final = 15.0
+_WITHIN_S: Final = 30.0
 _MADE_UP: Final = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+]00:00)"), "TIME"),
