@@ -270,6 +270,9 @@ class LeaderElector:
         before, self._lease = self._lease, lease
         if before is None or before.record != lease.record:
             self._observed_at = self._clock.now()
+        if before is not None and self._is_own() and before.record.holder != self.identity:
+            # it was taken by a write of ours that was not answered
+            self.previous_holder = bounded_name(before.record.holder)
         if before is None or before.record.holder != lease.record.holder:
             self._log.info("the leader changed", leader=_holder(lease) or "none")
 

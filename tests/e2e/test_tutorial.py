@@ -57,7 +57,7 @@ def type_tutorial(terminal: Terminal, folder: Path) -> None:
             await_success(terminal, f"{text} | grep -q 'state *stays'")
         if text in BEFORE:
             await_success(terminal, BEFORE[text])
-        status, printed = terminal.type(text)
+        status, printed = type_until_it_goes_on(terminal, text)
         if " sim " in text:
             printed += terminal.wait_for(b"try: kubectl get nodes")
         if text.endswith("tutorial.log 2>&1 &"):
@@ -71,15 +71,8 @@ def type_tutorial(terminal: Terminal, folder: Path) -> None:
 
 
 def compare_picture(terminal: Terminal) -> None:
-    """Compare the README's picture of the command with what it prints; `make picture` takes it.
-
-    A process that was suspended says so for some seconds: the command is typed again then.
-    """
-    give_up = time.monotonic() + PATIENCE_S
+    """Compare the README's picture of the command with what it prints; `make picture` takes it."""
     answer = pictured_answer(terminal)
-    while "suspended" in answer.plain and time.monotonic() < give_up:
-        time.sleep(1)
-        answer = pictured_answer(terminal)
     screen = Console(record=True, width=COLUMNS, file=StringIO())
     screen.print(Text(f"$ {PICTURED}", "bold bright_white"), answer, sep="\n", soft_wrap=True)
     if os.environ.get("PICTURE"):
@@ -92,7 +85,7 @@ def compare_picture(terminal: Terminal) -> None:
 def pictured_answer(terminal: Terminal) -> Text:
     """Type the command on a screen as wide as the picture; return what it prints."""
     assert terminal.type(f"stty cols {COLUMNS}")[0] == 0
-    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED}")
+    status, printed = type_until_it_goes_on(terminal, f"TERM=xterm-256color {PICTURED}")
     assert (status, terminal.type("stty cols 500")[0]) == (0, 0)
     return Text.from_ansi(printed.partition("\r\n")[2].replace("\r", "").rstrip())
 
@@ -106,6 +99,19 @@ def text_of(picture: Path) -> str:
         lines[int(number)] = lines.get(int(number), "") + html.unescape(text).replace("\xa0", " ")
     written = (lines[number].strip() for number in sorted(lines) if number)
     return "\n".join(line for line in written if line)
+
+
+def type_until_it_goes_on(terminal: Terminal, command: str) -> tuple[int, str]:
+    """Type a command, and again while it answers that the controller was suspended.
+
+    A controller whose machine stood still says so until it has synced, for some seconds.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    status, printed = terminal.type(command)
+    while "process was suspended" in printed and time.monotonic() < give_up:
+        time.sleep(1)
+        status, printed = terminal.type(command)
+    return status, printed
 
 
 def await_success(terminal: Terminal, command: str) -> None:

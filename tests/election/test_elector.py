@@ -1,7 +1,8 @@
 """A candidate takes, keeps and gives up a Lease as client-go's do, on virtual time."""
 
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -9,9 +10,17 @@ from msgspec.structs import replace
 
 from reactive_desched.election import elector
 from reactive_desched.election.lease import LeaseRecord, micro_time
-from reactive_desched.errors import LeadershipLost
+from reactive_desched.errors import LeadershipLost, Unreachable
 from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
-from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
+from tests.support.candidates import (
+    TIMEOUT_S,
+    TIMING,
+    Candidate,
+    LeaseServer,
+    Link,
+    held_by,
+    renewed,
+)
 from tests.support.exposition import exposed
 from tests.support.golden import Golden
 
@@ -19,6 +28,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 LONGEST_RETRY_S = TIMING.retry_period_s * (1 + JITTER_FACTOR)
 Acts = list[tuple[float, str]]
+T = TypeVar("T")
 
 
 class World:
@@ -40,6 +50,23 @@ class World:
 
     def first_act(self, name: str) -> float:
         return next(at for at, who in self.acts if who == name)
+
+
+class LosesOneAnswer(Link):
+    """The way of a candidate that does not learn of its first write."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        super().__init__()
+        self._server = server
+
+    async def carry(self, work: Callable[[], T]) -> T:
+        """Have the server do the work, and lose the answer to the first write."""
+        before = len(self._server.writes)
+        result = await super().carry(work)
+        if before == 0 < len(self._server.writes):
+            await anyio.sleep(TIMEOUT_S)
+            raise Unreachable("PUT", "no answer in time", sent=True)
+        return result
 
 
 @pytest.fixture
@@ -235,6 +262,21 @@ async def test_texts_name_a_holder_by_a_bounded_name_without_control_characters(
     for text in (waiting, standby.elector.previous_holder):
         assert len(text) < 600
         assert text.isprintable()
+
+
+async def test_a_candidate_whose_write_was_not_answered_names_whose_lease_it_took(
+    world: World,
+) -> None:
+    world.server.record = held_by("x")
+    follower = Candidate(world.server, "b", world.acts, link=LosesOneAnswer(world.server))
+    async with anyio.create_task_group() as group:
+        group.start_soon(follower.run)
+        await anyio.sleep(40)
+        group.cancel_scope.cancel()
+
+    assert world.first_act("b")
+    assert [each.transitions for _, each in world.server.writes[:2]] == [4, 4], "it was lost"
+    assert follower.elector.previous_holder == "x"
 
 
 async def test_each_renewal_that_is_seen_begins_the_wait_anew(world: World) -> None:
