@@ -84,9 +84,21 @@ class Garbage:
             self._work_set.add(owner)
 
     def _judge(self, ref: _Ref, obj: Obj) -> None:
-        """Delete an object whose owners are all gone; drop references to those that are."""
+        """Delete an object whose owners are all gone; drop references to those that are.
+
+        As the garbage collector of kube-controller-manager: a kind that is not served, or the
+        namespaced owner of a cluster-scoped object, leaves the object as it is.
+        """
         references = obj["metadata"].get("ownerReferences") or []
-        kept = [reference for reference in references if reference["uid"] in self._living]
+        kept = []
+        for reference in references:
+            group = reference["apiVersion"].rpartition("/")[0]
+            kind = self._store.kinds.of_kind(group, reference["kind"])
+            if kind is None or (kind.namespaced and not ref[1]):
+                return
+            place = (kind.plural, ref[1] if kind.namespaced else "", reference["name"])
+            if self._living.get(reference["uid"]) == place:
+                kept.append(reference)
         if len(kept) == len(references):
             return
         if not kept:

@@ -357,7 +357,28 @@ def collected_garbage(planes: Planes) -> None:
         "name": "never-was",
         "uid": "00000000-0000-0000-0000-000000000001",
     }
+    unknown = {
+        **missing,
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "uid": "00000000-0000-0000-0000-000000000002",
+    }
     planes.send("POST", maps, {"metadata": {"name": "orphan", "ownerReferences": [missing]}})
+    planes.send("POST", maps, {"metadata": {"name": "unknown", "ownerReferences": [unknown]}})
+    planes.send("POST", maps, {"metadata": {"name": "half", "ownerReferences": [missing, unknown]}})
+
+    def misnamed(plane: Plane) -> Object:
+        owner = plane.send("GET", f"{maps}/background-other").body["metadata"]
+        reference = {**missing, "uid": owner["uid"]}
+        return {"metadata": {"name": "misnamed", "ownerReferences": [reference]}}
+
+    def foreign(plane: Plane) -> Object:
+        owner = plane.send("GET", "api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").body
+        reference = {**missing, "name": "kube-root-ca.crt", "uid": owner["metadata"]["uid"]}
+        return {"metadata": {"name": "foreign", "ownerReferences": [reference]}}
+
+    planes.send("POST", maps, misnamed)
+    planes.send("POST", maps, foreign)
     planes.agree("what is owned by nothing goes", look)
 
 
