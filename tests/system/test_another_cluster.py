@@ -16,8 +16,8 @@ from tests.support.tcp_link import TcpLink
 NODE = "node-1"
 ELECTION = (
     "--leader-elect",
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-lease-duration=12s",
+    "--leader-elect-renew-deadline=9s",
     "--leader-elect-retry-period=400ms",
 )
 
