@@ -130,9 +130,10 @@ class NodeSets:
     def lacking(self, features: tuple[str, ...]) -> int:
         """Return the slots whose nodes do not declare all of these features.
 
-        Where no node declares any, the cluster does not use the filter, and none lacks them.
+        As kube-scheduler's NodeDeclaredFeatures filter, which is on by default since 1.36; earlier
+        ones with the feature gates of such pods may lack it.
         """
-        if not features or not self._declaring:
+        if not features:
             return 0
         having = self.existing
         for feature in features:
@@ -141,7 +142,7 @@ class NodeSets:
 
     def lacks(self, node: Node, features: tuple[str, ...]) -> bool:
         """Say the same of one node as it is now."""
-        return bool(self._declaring) and not set(features) <= set(node.declared_features)
+        return not set(features) <= set(node.declared_features)
 
     @property
     def labels_revision(self) -> int:

@@ -34,7 +34,7 @@ from tests.support.playground import OWNER, E2ENamespace
 pytestmark = pytest.mark.real
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
-SEEDS = (0, 1, 17, 20)
+SEEDS = (0, 1, 17, 20, 305)  # the last one's nodes declare no feature
 PODS = 6
 HOST = "kubernetes.io/hostname"
 RESTART_ALL = "RestartAllContainersOnContainerExits"

@@ -129,8 +129,11 @@ def test_a_node_takes_a_pod_whose_features_it_declares(place: PlaceMaker) -> Non
     assert here.why_not(MOVER) == {verbatim("node(s) didn't match Pod's required features"): 2}
 
 
-def test_where_no_node_declares_any_feature_the_filter_is_off(place: PlaceMaker) -> None:
-    assert place(node("n1"), node("n2"), MOVER).fitting(MOVER) == {"n2"}
+def test_where_no_node_declares_any_feature_none_has_it(place: PlaceMaker) -> None:
+    here = place(node("n1"), node("n2"), MOVER)
+
+    assert here.fitting(MOVER) == set()
+    assert here.why_not(MOVER) == {verbatim("node(s) didn't match Pod's required features"): 1}
 
 
 def test_a_pod_that_needs_none_fits_everywhere(place: PlaceMaker) -> None:
