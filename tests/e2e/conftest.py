@@ -54,7 +54,7 @@ KAFKA_USERS = {"desched": "the-first-password"}
 
 SECONDS = {
     "same_programs": 400,
-    "leader": 330,
+    "leader": 380,
     "gangs": 220,  # a control plane of its own
     "outages": 220,
     "consolidation": 220,
