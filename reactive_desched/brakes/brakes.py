@@ -182,6 +182,12 @@ class Brakes:
         """Say whether `update` may make a difference."""
         return now >= self._due or self.health.has_changed
 
+    def is_overdue(self, now: float) -> bool:
+        """Say whether something has happened, or a time has passed, that `update` acts on."""
+        foreseen = self._foresee(now)
+        is_foreseen = foreseen is not None and foreseen <= now
+        return self._due == _NOW or self.health.has_changed or is_foreseen
+
     def update(self, now: float) -> list[Change]:
         """Engage and release brakes; return the releases since the last call."""
         self._keep_notices(self.zones.update())

@@ -253,9 +253,15 @@ class Controller(IntentOwner):
         While a pause holds there is no work, but that moves end in a pause by a person or a brake,
         and that nodes follow another selector.
         """
+        if self._selecting is None:
+            self.pauses.update()
+        return self.foreseen_due(now)
+
+    def foreseen_due(self, now: float) -> float | None:
+        """Return what `next_due` does, and release no brake: for who only asks."""
         if self._selecting is not None:
             return now
-        is_paused = bool(self.pauses.check())
+        is_paused = bool(self.readiness.reason)
         if not is_paused and not self.evaluator.started:
             return now
         ends_due = self.disruptions.next_due()
@@ -397,10 +403,10 @@ class Controller(IntentOwner):
         """
         if self.evaluator.started:
             return True
-        if self.pauses.check():
+        if self.pauses.update():
             return False
         self._start(now)
-        return not self.pauses.check()
+        return not self.pauses.update()
 
     def _start(self, now: float) -> None:
         for each in self.controls:
@@ -449,7 +455,7 @@ class Controller(IntentOwner):
     def _why_cancelled(self, intent: Intent, eviction: Eviction) -> Outcome | None:
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
-        if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent):
+        if pause := self.pauses.update() or self.gates.brakes.reason_to_keep(intent):
             return EVICTIONS_PAUSED.outcome(pause)
         outcome = self._checks.outdated(intent, eviction, self._controls_of(intent))
         self._report_faults()

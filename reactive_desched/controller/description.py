@@ -115,7 +115,7 @@ class ControllerDescription:
 
     def is_busy(self) -> bool:
         """Say whether subjects wait for their evaluation now."""
-        due = self._controller.next_due(now := self._clock())
+        due = self._controller.foreseen_due(now := self._clock())
         return due is not None and due <= now
 
     def count_findings(self) -> dict[str, int | dict[str, int]]:

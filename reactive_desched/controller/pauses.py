@@ -78,8 +78,8 @@ class EvictionPauses:
     def check(self) -> str:
         """Name the first pause; empty for none.
 
-        Before that, looks for a suspend, a fault of the recorder, the end of a term, and brakes
-        whose time has come.
+        Before that, looks for a suspend, a fault of the recorder, and the end of a term. No brake
+        is engaged or released: whoever asks decides nothing.
         """
         if suspended_s := self._suspend.check():
             self._observer.on_suspend(suspended_s)
@@ -92,9 +92,26 @@ class EvictionPauses:
         if (fault := self.leadership.fault) != self._leader_fault:
             self._leader_fault = fault
             self._set(LEADER, fault)
+        return self._readiness.reason
+
+    def update(self) -> str:
+        """Engage and release the brakes whose time has come, and name the first pause.
+
+        It is for the worker, and for what is in a recording: an order, an answer, a request.
+        """
+        self.check()
         if self._brakes.is_due(now := self._clock()):
             self._update_brakes(now)
         return self._readiness.reason
+
+    def look(self) -> None:
+        """Check, and wake the worker where a brake's time has come that it did not foresee.
+
+        The time of day may have been set, by which a pause ends.
+        """
+        self.check()
+        if self._brakes.is_overdue(self._clock()):
+            self._work_available.notify()
 
     def state(self) -> PublicState:
         """Say in one word, and in a sentence, what the controller does now."""
@@ -120,13 +137,13 @@ class EvictionPauses:
     def pause(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause evictions by command, until `resume` or for so many seconds; `by` is who did it."""
         self._brakes.pause_by_command(by, reason, for_s)
-        self.check()
+        self.update()
         self._work_available.notify()
 
     def resume(self, by: str, reason: str) -> None:
         """End a pause by command, and release the storm brake."""
         self._brakes.resume_by_command(by, reason)
-        self.check()
+        self.update()
         self._work_available.notify()
 
     def restore(self, saved: SavedBrakes, storm_ends: Sequence[float] = ()) -> None:
@@ -136,7 +153,7 @@ class EvictionPauses:
         """
         self._brakes.restore(saved, storm_ends)
         self._gates.answers.restore(saved.answers, self._clock(), self._brakes.wall_s)
-        self.check()
+        self.update()
 
     @property
     def storm_ends(self) -> tuple[float, ...]:
@@ -167,7 +184,7 @@ class EvictionPauses:
         if has_changed:
             for follower in self._file_followers.all:
                 follower()
-        self.check()
+        self.update()
 
     def pause_file_followed_by(self, follower: Callable[[], None]) -> AbstractContextManager[None]:
         """Call the follower when the pause file says something else, while the block lasts."""
@@ -191,7 +208,7 @@ class EvictionPauses:
     def take_answer(self, answer: HealthAnswer) -> None:
         """Let the answer to a health check count from now on."""
         self._brakes.take_answer(answer, self._clock())
-        self.check()
+        self.update()
         self._work_available.notify()
 
     def health_answers(self) -> tuple[HealthAnswer, ...]:

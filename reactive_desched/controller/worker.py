@@ -263,5 +263,5 @@ class _TimeSlice:
 async def check_for_suspend(controller: Controller) -> None:
     """Check the controller's clock regularly, so that idling is no suspend."""
     while True:
-        controller.pauses.check()
+        controller.pauses.look()
         await anyio.sleep(CHECK_INTERVAL_S)

@@ -461,11 +461,11 @@ class _RecordedSurroundings:
 
     def _set_pause(self, name: str, reason: str) -> None:
         if name in _DERIVED:
-            self._controller.pauses.check()
+            self._controller.pauses.update()
             return
         if name == JOURNAL:
             self._log.fault = reason
-            self._controller.pauses.check()
+            self._controller.pauses.update()
         elif reason:
             self._readiness.pause(name, reason)
         else:

@@ -331,7 +331,7 @@ class DrivenController:
     def pass_to(self, monotonic_s: float) -> None:
         """Let pass the time up to a moment at which the recorded process did nothing more."""
         self._clock.now = max(self._clock.now, monotonic_s)
-        self.controller.pauses.check()
+        self.controller.pauses.update()
 
     def _take_turn(self, item: Worked) -> None:
         """Evaluate what is due, as far as the recorded process did in a slice of its event loop."""

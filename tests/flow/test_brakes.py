@@ -10,7 +10,9 @@ import trio.testing
 from reactive_desched.brakes.pending import TOO_MANY_PENDING
 from reactive_desched.brakes.storm import FINDING_STORM, PLANNED
 from reactive_desched.brakes.zones import ZONE_DISRUPTED, ZONE_SLOWED
+from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.readiness import BRAKE
+from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.brakes import (
     BRAKES,
@@ -965,6 +967,19 @@ async def test_a_pause_for_some_time_ends_by_itself_also_when_the_clock_is_set()
     assert notices(flow) == [(MANUAL, CLUSTER, True), (MANUAL, CLUSTER, False)]
 
 
+async def test_a_pause_by_file_ends_a_moment_after_the_clock_is_set_beyond_its_end() -> None:
+    async with braked().running() as flow, anyio.create_task_group() as group:
+        group.start_soon(check_for_suspend, flow.controller)
+        flow.sync_and_resume(*NODES)
+        flow.controller.pauses.set_pause_file("1970-01-01T01:00:00Z")
+        await anyio.sleep(60)
+        assert flow.readiness.pauses[MANUAL].reason
+        flow.wall_offset_s = 7200.0
+        await anyio.sleep(1)
+        assert not flow.readiness.pauses[MANUAL].reason
+        group.cancel_scope.cancel()
+
+
 async def test_a_decided_eviction_that_was_not_requested_is_cancelled_by_a_pause() -> None:
     async with braked().running() as flow:
         flow.intent_store.slow_s = 1.0
@@ -1043,6 +1058,28 @@ async def test_a_clock_that_was_set_back_does_not_prolong_a_pause_beyond_its_len
         await anyio.sleep(2)
 
     assert flow.evicted_names == ["web"]
+
+
+async def test_who_asks_ends_no_pause_that_the_worker_has_not_ended() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(1)
+        flow.controller.pauses.pause("ann", "upgrade", 10.0)
+        await anyio.sleep(1)
+    await anyio.sleep(60)  # the worker does not run any more
+    controller, now = flow.controller, anyio.current_time()
+    description = ControllerDescription(controller, anyio.current_time, lambda: now)
+
+    list(description.collect())
+    await description.pending_summary()
+    assert description.is_busy()
+    controller.pauses.check()
+    assert flow.readiness.pauses[MANUAL].reason
+    assert notices(flow) == [(MANUAL, CLUSTER, True)]
+
+    controller.next_due(now)
+    assert not flow.readiness.pauses[MANUAL].reason
+    assert notices(flow) == [(MANUAL, CLUSTER, True), (MANUAL, CLUSTER, False)]
 
 
 async def test_a_pause_while_nothing_can_be_recorded_is_recorded_as_soon_as_it_can() -> None:
