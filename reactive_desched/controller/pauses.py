@@ -79,7 +79,7 @@ class EvictionPauses:
         """Name the first pause; empty for none.
 
         Before that, looks for a suspend, a fault of the recorder, and the end of a term. No brake
-        is engaged or released: whoever asks decides nothing.
+        is engaged or released: that a person asks decides nothing.
         """
         if suspended_s := self._suspend.check():
             self._observer.on_suspend(suspended_s)
