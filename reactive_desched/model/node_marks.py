@@ -150,6 +150,7 @@ NODE_MARK_GROUPS: Final = (
             "aws-node-termination-handler/scheduled-maintenance": _TERMINATION_HANDLER,
             "aws-node-termination-handler/asg-lifecycle-termination": _TERMINATION_HANDLER,
             "aws-node-termination-handler/rebalance-recommendation": _TERMINATION_HANDLER,
+            "*draining": NodeMark("what drains the node", source=_BY_PATTERN),
         },
     ),
     NodeMarkGroup(
@@ -217,7 +218,10 @@ NODE_MARK_GROUPS: Final = (
             "*initializing": _passing("what initializes the node", _BY_PATTERN),
             "*bootstrapping": _passing("what initializes the node", _BY_PATTERN),
             "*not-bootstrapped": _passing("what initializes the node", _BY_PATTERN),
-            "*/provisioning": _passing("what initializes the node", _BY_PATTERN),
+            "*provisioning": _passing("what initializes the node", _BY_PATTERN),
+            "*joining": _passing("what initializes the node", _BY_PATTERN),
+            "*warming-up": _passing("what prepares the node", _BY_PATTERN),
+            "*warmup": _passing("what prepares the node", _BY_PATTERN),
             "*validating": _passing("what initializes the node", _BY_PATTERN),
             "*not-configured": _passing("what initializes the node", _BY_PATTERN),
             "*unregistered": _passing("what registers the node", _BY_PATTERN),
@@ -384,17 +388,13 @@ class ReasonRules(Struct, frozen=True):
     pod_label_s: float = 0.0
 
 
-_EMPTYING: Final = frozenset(
-    key for group in NODE_MARK_GROUPS for key, mark in group.marks.items() if mark.empties
-)
-
-
 def is_being_emptied(node: Node) -> bool:
     """Say whether a node is being deleted, or bears the taint of a program that empties it.
 
     It is no place for a pod whatever the pod tolerates: the pod would have to leave again at once.
     """
-    return node.is_terminating or any(taint.key in _EMPTYING for taint in node.taints)
+    marks = (find_mark(taint.key) for taint in node.taints)
+    return node.is_terminating or any(found is not None and found[1].empties for found in marks)
 
 
 def taint_of(key: str, mark: NodeMark) -> Taint:

@@ -1,6 +1,12 @@
 import pytest
 
-from reactive_desched.model.node_marks import NODE_MARK_GROUPS, find_mark, is_system_label
+from reactive_desched.model.node_marks import (
+    NODE_MARK_GROUPS,
+    find_mark,
+    is_being_emptied,
+    is_system_label,
+)
+from reactive_desched.testing.builders import node
 
 
 @pytest.mark.parametrize(
@@ -33,6 +39,10 @@ from reactive_desched.model.node_marks import NODE_MARK_GROUPS, find_mark, is_sy
         ("node.deckhouse.io/csi-not-bootstrapped", "startingNodes"),
         ("st4ck.io/gpu-validating", "startingNodes"),
         ("example.com/kubelet-restarting", "startingNodes"),
+        ("example.com/node-joining", "startingNodes"),
+        ("example.com/warming-up", "startingNodes"),
+        ("cloud.example.com/gpu-provisioning", "startingNodes"),
+        ("example.com/node-draining", "maintenanceNodes"),
         ("aci-containers-host/unavailable", "agentNodes"),
         ("drbd.linbit.com/lost-quorum", "agentNodes"),
         ("vxflexos.podmon.storage.dell.com", "agentNodes"),
@@ -89,3 +99,9 @@ def test_what_passes_by_itself_says_where_that_is_written_and_empties_no_node() 
 )
 def test_labels_that_programs_set_are_known_by_their_prefix(key: str, is_system: bool) -> None:  # noqa: FBT001 -- a row
     assert is_system_label(key) is is_system
+
+
+@pytest.mark.parametrize("key", ["medik8s.io/drain", "example.com/node-draining"])
+def test_a_node_that_something_drains_is_no_place_for_a_pod(key: str) -> None:
+    assert is_being_emptied(node("n1", f"{key}:NoSchedule"))
+    assert not is_being_emptied(node("n1", "example.com/drained-of-water:NoSchedule"))
