@@ -107,6 +107,25 @@ async def test_a_proxy_that_keeps_back_the_first_line_is_found_before_an_evictio
     assert ("came with its end" in late.message()) is is_late
 
 
+async def test_a_process_that_stands_still_while_it_asks_takes_that_for_no_proxy(
+    namespaces: ScriptedApi,
+    clock: ManualClock,
+    late: LateWatches,
+    kubeconfig: Callable[..., Path],
+) -> None:
+    standstills = [4.0]
+
+    async def stand_still() -> None:
+        clock.advance(standstills.pop() if standstills else 0.0)
+
+    namespaces.before_answering = stand_still
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+        with anyio.fail_after(30):
+            assert await delivery.caught_up()
+    assert not standstills
+    assert not late.are_late
+
+
 @pytest.mark.parametrize(
     ("after_s", "is_late"),
     [
@@ -151,7 +170,7 @@ async def test_a_first_line_that_does_not_come_in_time_shows_that_watches_are_la
 
     namespaces.before_answering = answer_later
     reply = ScriptedReply(body=b'{"type": "A', after_body=after_body)
-    namespaces.answer_next("watch", *[reply] * (3 if after_body == "cut" else 1))
+    namespaces.answer_next("watch", *[reply] * (3 if after_body == "cut" else 2))
     async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
         with anyio.fail_after(30):
             await delivery.caught_up()
