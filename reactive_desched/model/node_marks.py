@@ -394,8 +394,13 @@ def is_being_emptied(node: Node) -> bool:
 
     It is no place for a pod whatever the pod tolerates: the pod would have to leave again at once.
     """
+    return node.is_terminating or has_emptying_mark(node)
+
+
+def has_emptying_mark(node: Node) -> bool:
+    """Say whether a node bears the taint of a program that empties it."""
     marks = (find_mark(taint.key) for taint in node.taints)
-    return node.is_terminating or any(found is not None and found[1].empties for found in marks)
+    return any(found is not None and found[1].empties for found in marks)
 
 
 def taint_of(key: str, mark: NodeMark) -> Taint:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.model.node_drains import drain_leaves
-from reactive_desched.model.node_marks import find_mark
+from reactive_desched.model.node_marks import has_emptying_mark
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.taints import Taint
 
@@ -72,5 +72,4 @@ def _marks(node: Node) -> tuple[bool, tuple[Taint, ...]]:
 
 
 def _is_closed(node: Node) -> bool:
-    marks = (find_mark(taint.key) for taint in node.taints)
-    return node.unschedulable or any(mark is not None and mark[1].empties for mark in marks)
+    return node.unschedulable or has_emptying_mark(node)

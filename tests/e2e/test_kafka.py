@@ -126,7 +126,6 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
 
             group.start_soon(load)
             await anyio.sleep(0.5)
-            went_at = anyio.current_time()
             await fault(broker)
             group.cancel_scope.cancel()
         back_at, waiting = anyio.current_time(), ours.runner.lag_records
@@ -146,7 +145,7 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
         f" all in {anyio.current_time() - began:.0f} s"
     )
     assert len(away) > 300
-    assert max(away) < (back_at - went_at) / 2  # else one waited for the broker
+    assert max(away) < 5  # the broker was away for longer
 
 
 async def test_a_consumer_killed_at_any_moment_counts_each_event_once_whatever_the_broker_does(

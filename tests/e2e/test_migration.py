@@ -37,8 +37,7 @@ def test_twenty_pods_of_a_tight_cluster_move_one_after_the_other_into_kept_place
 ) -> None:
     jobs.add_nodes("n1", "n2")
     doomed = jobs.deploy("web", 20, cpu=TIGHT_CPU)
-    # The limits of jobs are koordinator's, which count no pod that is still to be made.
-    jobs.settings = settings("migration").replace("owner: ~", "owner: 1")
+    jobs.settings = settings("migration")
 
     with (
         jobs.watch_health("web", tmp_path / "pods.log") as watch,

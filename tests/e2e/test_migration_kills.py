@@ -39,9 +39,7 @@ def test_whatever_is_killed_each_pod_moves_once_and_nothing_is_left(
     jobs.add_nodes("n1", "n2")
     doomed = jobs.deploy("web", PODS, cpu=TIGHT_CPU)
     retry = "retry: {initial: 1s, max: 5s}"
-    by_jobs = SETTINGS.replace(retry, f"{retry}, evictor: migration") + EVICT
-    # The limits of jobs are koordinator's, which count no pod that is still to be made.
-    jobs.settings = by_jobs.replace("owner: ~", "owner: 2")
+    jobs.settings = SETTINGS.replace(retry, f"{retry}, evictor: migration") + EVICT
 
     with jobs.watch_health("web", tmp_path / "pods.log") as watch, run_controller() as controller:
         jobs.add_nodes("n3", "n4")

@@ -28,7 +28,7 @@ OUTAGE_S = 20
 HELD_S = 8  # longer than the timeouts of IMPATIENT
 # Long enough for back-offs that would outlast BACK_S, and together less than half a minute.
 YOUNG_S, YOUNG_OUTAGE_S = 4, 15
-BACK_S = 10  # after the server is ready; with the back-off of the outage: 22 s and more, each time
+BACK_S = 3  # after the server is ready; with the back-off of the outage: 22 s and more, each time
 OUTAGES = 3  # another program may have the processor in one of them
 ONE_AT_A_TIME = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"

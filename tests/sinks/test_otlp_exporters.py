@@ -545,7 +545,7 @@ async def test_a_collector_that_does_not_answer_holds_the_end_for_a_moment_at_mo
     monkeypatch.setattr(exporters, "FLUSH_TIMEOUT_S", 0.2)
     receiver.script += [never_answer] * 3
     queue, settings = LineQueue(), OtlpLogsSettings(url=receiver.url)
-    with anyio.fail_after(9):  # a request has ten seconds
+    with anyio.fail_after(5):
         async with (
             exporting(settings) as export,
             running((export, LinesContent(settings, queue, ORIGIN))),
