@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audit_crosscheck import AuditCrosscheck, above_rate, unpaired_intents
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
@@ -40,7 +41,13 @@ def test_a_controller_killed_every_six_seconds_keeps_to_thirty_a_minute(
         controller.start()
         time.sleep(LIFE_S)
         controller.kill()
+    left = set(unpaired_intents(controller.journal))  # the last one may not have been accepted
     with controller:
+        wait_until(
+            lambda: left.isdisjoint(unpaired_intents(controller.journal)),
+            within_s=150,  # a request may arrive for 90 s
+            what=f"{left} have ended",
+        )
         assert controller.stop() == 0, controller.tail()
 
     times = referee.evicted_at().values()
