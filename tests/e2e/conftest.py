@@ -196,7 +196,7 @@ def topic(broker: KafkaBroker, request: pytest.FixtureRequest) -> str:
     """The name of this test's own topic, which is not made yet; the broker runs."""
     broker.ensure_running()
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
-    return f"{words[5:60].strip('-')}-{os.urandom(2).hex()}"
+    return f"{words[5:52].strip('-')}-{os.urandom(5).hex()}"
 
 
 @pytest.fixture(scope="session")
@@ -219,7 +219,7 @@ def kubeconfig(control_plane: ControlPlane) -> Path:
 def new_playground(control_plane: ControlPlane, request: pytest.FixtureRequest) -> E2ENamespace:
     """Return a namespace that is named after the test, and by no other one."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
-    space = f"{words[5:29].strip('-')}-{os.urandom(2).hex()}"
+    space = f"{words[5:29].strip('-')}-{os.urandom(5).hex()}"
     return E2ENamespace(control_plane.kubectl(), space)
 
 

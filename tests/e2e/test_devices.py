@@ -390,7 +390,7 @@ class Arena:
         likely: bool,
     ) -> bool:
         """Let the real scheduler decide whether it puts a pod on one node."""
-        name, uses = f"p-{os.urandom(3).hex()}", {}
+        name, uses = f"p-{os.urandom(6).hex()}", {}
         for number, claim in enumerate(claims):
             if isinstance(claim, dict):
                 self.kubectl.apply(self.template(f"{name}-{number}", claim))
@@ -425,7 +425,7 @@ class Arena:
 def arena(control_plane: ControlPlane) -> Iterator[Arena]:
     """Four nodes in two zones; one device of `a1` and one of `a2` are taken."""
     kubectl = control_plane.kubectl()
-    with E2ENamespace(kubectl, f"dev-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"dev-{os.urandom(5).hex()}") as ours:
         here = Arena(ours)
         kubectl.run("label", "ns", here.space, "resource.kubernetes.io/admin-access=true")
         for name in OUR_NODES:

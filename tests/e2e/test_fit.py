@@ -135,7 +135,7 @@ def volume(
 def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
     """Four nodes in two zones with a few pods, claims and volumes."""
     kubectl = control_plane.kubectl()
-    with E2ENamespace(kubectl, f"fit-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"fit-{os.urandom(5).hex()}") as ours:
         kubectl.apply(
             node(ours, "a1", {"cpu": "2"}, disk="ssd"),
             node(ours, "a2", {}, disk="5"),
@@ -300,7 +300,7 @@ def test_our_filters_agree_with_the_real_scheduler_on_every_node(
     real = {
         name
         for name in NODES
-        if theirs(arena, f"p-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+        if theirs(arena, f"p-{os.urandom(6).hex()}", dict(wanted), name, likely=name in ours)
     }
 
     assert ours == real
@@ -365,7 +365,7 @@ def test_our_filters_agree_with_the_profiles_of_the_real_scheduler(
     real = {
         name
         for name in NODES
-        if theirs(arena, f"p-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+        if theirs(arena, f"p-{os.urandom(6).hex()}", dict(wanted), name, likely=name in ours)
     }
 
     assert ours == real
@@ -486,7 +486,7 @@ def test_hard_default_constraints_agree_with_the_real_scheduler(
         real = {
             name
             for name in NODES
-            if theirs(arena, f"h-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+            if theirs(arena, f"h-{os.urandom(6).hex()}", dict(wanted), name, likely=name in ours)
         }
         arena.erase_pod("first")
 
@@ -500,7 +500,7 @@ def test_our_filters_agree_on_what_drawn_pods_ask_for(arena: E2ENamespace, seed:
     real = {
         name
         for name in NODES
-        if theirs(arena, f"d-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+        if theirs(arena, f"d-{os.urandom(6).hex()}", dict(wanted), name, likely=name in ours)
     }
 
     assert ours == real, wanted

@@ -226,7 +226,7 @@ def test_our_filters_agree_on_pods_whose_requests_are_in_flux(
 ) -> None:
     rng = random.Random(seed)
     differing, placed = list[str](), 0
-    with drawn_cluster(control_plane, rng, f"flux-{seed}-{os.urandom(2).hex()}") as ours:
+    with drawn_cluster(control_plane, rng, f"flux-{seed}-{os.urandom(5).hex()}") as ours:
         for number in range(PODS):
             spec = drawn_spec(ours, rng)
             spec["containers"][0] |= drawn_feature(rng)
@@ -269,7 +269,7 @@ def test_our_filters_agree_beside_nominated_pods_that_keep_company(
     rng = random.Random(seed)
     differing, placed = list[str](), 0
     kubectl = control_plane.kubectl()
-    with E2ENamespace(kubectl, f"company-{seed}-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"company-{seed}-{os.urandom(5).hex()}") as ours:
         try:
             kubectl.apply(*_priorities(ours), *(_node(ours, each, rng) for each in NODES))
             names = {ours.node(each) for each in NODES}

@@ -114,7 +114,7 @@ def garden(**spec: Any) -> Object:
 
 
 def test_an_operator_does_its_work(kubectl: Kubectl, running: ChildProcess) -> None:
-    namespace = f"garden-{secrets.token_hex(2)}"
+    namespace = f"garden-{secrets.token_hex(5)}"
     kubectl.run("create", "namespace", namespace)
     where = ("-n", namespace)
     apply = ("apply", *where, "-f", "-")

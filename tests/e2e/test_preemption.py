@@ -186,7 +186,7 @@ def are_counted(kubectl: Kubectl, *where: str) -> bool:
 def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
     """Nodes and priority classes that only these tests use."""
     kubectl = control_plane.kubectl()
-    with E2ENamespace(kubectl, f"preempt-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"preempt-{os.urandom(5).hex()}") as ours:
         classes = [f"{ours.namespace}-{value}" for value in (*PRIORITIES, 900)]
         kubectl.apply(
             *(

@@ -56,7 +56,7 @@ def planes(
 ) -> Iterator[Planes]:
     """A namespace of the same name on both."""
     words = re.sub(r"^test_|\W|_", "-", request.node.name.rpartition("[")[2]).strip("-")
-    namespace = f"{words[:40]}-{secrets.token_hex(2)}"
+    namespace = f"{words[:40]}-{secrets.token_hex(5)}"
     trust = ssl.create_default_context(cafile=control_plane.ca)
     real = Plane("real", control_plane.url, namespace, control_plane.admin_token, trust)
     both = Planes(real, Plane("simulated", simulated, namespace))

@@ -161,7 +161,7 @@ class Mirror:
 def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
     """Twelve nodes that only the pods of these tests are put on."""
     kubectl = control_plane.kubectl()
-    with E2ENamespace(kubectl, f"scores-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"scores-{os.urandom(5).hex()}") as ours:
         made = list(nodes(ours, random.Random(1)))
         kubectl.apply(*made)
         names = {each["metadata"]["name"] for each in made}
