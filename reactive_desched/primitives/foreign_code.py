@@ -1,9 +1,10 @@
 """Marks calls of code of another package, and distinguishes what that raises itself."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType
-from typing import Any, TypeVar
+from types import CodeType, FrameType
+from typing import Any, NoReturn, TypeVar
 
 from reactive_desched.primitives.long_answers import AnswerTakesLong
 
@@ -11,7 +12,11 @@ _CallerT = TypeVar("_CallerT", bound=Callable[..., Any])
 
 _callers: set[CodeType] = set()
 _receivers: list[object] = []
-"""What receives SIGINT now, one entry each."""
+"""What receives SIGINT now, or marks what it raises, one entry each."""
+
+
+class _InterruptedBySignal(KeyboardInterrupt):
+    """SIGINT arrived in a block of `interrupts_marked`."""
 
 
 def calls_foreign_code(function: _CallerT) -> _CallerT:
@@ -36,15 +41,38 @@ def interrupts_received() -> Iterator[None]:
         _receivers.remove(receiver)
 
 
+@contextmanager
+def interrupts_marked() -> Iterator[None]:
+    """Let only SIGINT interrupt the block: a KeyboardInterrupt that a call raises is a fault there.
+
+    For the main thread. A handler that somebody has set stays, and so does SIGINT ignored.
+    """
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interrupts_received():
+        if is_ours:
+            signal.signal(signal.SIGINT, _interrupt)
+        try:
+            yield
+        finally:
+            if is_ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise _InterruptedBySignal
+
+
 def is_fault(error: BaseException) -> bool:
     """Say whether the code that was called raised an exception of its own, of whatever type.
 
     An exit, or memory that a call asked for in vain, ends that call and nothing else. A signal
-    raises KeyboardInterrupt wherever the process is, unless the signal is received; GeneratorExit
-    closes a generator, at its own line; and AnswerTakesLong is raised by what the code asked.
+    raises KeyboardInterrupt wherever the process is, unless the signal is received or its exception
+    is marked; GeneratorExit closes a generator, at its own line; and AnswerTakesLong is raised by
+    what the code asked.
     """
     if isinstance(error, KeyboardInterrupt):
-        return bool(_receivers)
+        return bool(_receivers) and not isinstance(error, _InterruptedBySignal)
     if isinstance(error, GeneratorExit):
         return error.__traceback__ is not None and error.__traceback__.tb_next is not None
     return not isinstance(error, AnswerTakesLong)

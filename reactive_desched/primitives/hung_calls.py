@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from reactive_desched.errors import PluginHung
-from reactive_desched.primitives.foreign_code import is_caller
+from reactive_desched.primitives.foreign_code import interrupts_marked, is_caller
 
 LIMIT_S: Final = 8.0
 """A call that lasts longer is ended: a leader that cannot renew its Lease for 10 s gives it up."""
@@ -64,12 +64,15 @@ class _CallWatchdog:
 
 @contextmanager
 def hung_calls_ended(limit_s: float = LIMIT_S, beat_s: float = BEAT_S) -> Iterator[None]:
-    """End calls of plugins that do not return, while the block lasts; in the main thread only."""
+    """End calls of plugins that do not return, while the block lasts; in the main thread only.
+
+    There, Ctrl-C ends the block, and a KeyboardInterrupt that a plugin raises is a fault of it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     watchdog = _CallWatchdog(limit_s, beat_s)
-    with signals_from(watchdog.watch, watchdog.stopped, watchdog.on_signal):
+    with interrupts_marked(), signals_from(watchdog.watch, watchdog.stopped, watchdog.on_signal):
         yield
 
 

@@ -1,6 +1,7 @@
 """A fault of a plugin stays its own: the others go on, and what it failed on is tried again."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
@@ -38,6 +39,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
 from reactive_desched.primitives.foreign_code import interrupts_received
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.testing.builders import pod
 from tests.support.golden import Golden
 
@@ -268,6 +270,30 @@ def test_a_signal_is_no_fault_of_a_plugin(make_bench: MakeBench) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         bench.see(NodeTaintsChanged("n1"), now=1)
+
+
+class InterruptedByAPerson(dict[Any, BaseException]):
+    """Receives SIGINT where a plugin looks whether it is to fail."""
+
+    def __contains__(self, _: object) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+
+def test_in_a_command_a_plugins_interrupt_is_its_fault_and_that_of_a_person_ends_the_command(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].fails_on[N1] = KeyboardInterrupt()
+    with hung_calls_ended():
+        bench.see(NodeTaintsChanged("n1"), now=1)
+        assert [cause for _, cause, _ in faults(bench)] == ["KeyboardInterrupt"]
+
+        bench.plugins[1].fails_on = InterruptedByAPerson()
+        with pytest.raises(KeyboardInterrupt):
+            bench.see(NodeTaintsChanged("n2"), now=2)
+    assert faults(bench) == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_what_an_exception_says_is_no_command_to_a_terminal(make_bench: MakeBench) -> None:
