@@ -45,7 +45,7 @@ def interrupts_received() -> Iterator[None]:
 def interrupts_marked() -> Iterator[None]:
     """Let only SIGINT interrupt the block: a KeyboardInterrupt that a call raises is a fault there.
 
-    For the main thread. A handler that somebody has set stays, and so does SIGINT ignored.
+    For the main thread. Another handler of SIGINT stays, and so does SIGINT ignored.
     """
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with interrupts_received():
