@@ -3,7 +3,7 @@
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import did_you_mean, quote
 from reactive_desched.state.cluster import ClusterView
 
 
@@ -11,10 +11,18 @@ def known_node(view: ClusterView, name: str) -> NodeInfo:
     """Return what is known of a node; raises ConfigError where there is none of that name."""
     info = view.node_info(name)
     if info is None or info.node is None:
-        near = nearest_name(name, [each.name for each in view.node_infos() if each.node])
-        hint = f"did you mean {near}?" if near else "`kubectl get nodes` lists them"
-        raise ConfigError(f"there is no node {quote(name)}; {hint}")
+        raise ConfigError(f"there is no node {quote(name)}; {_nodes_meant(name, view)}")
     return info
+
+
+def _nodes_meant(name: str, view: ClusterView) -> str:
+    """Say which nodes there are; of an earlier moment those that kubectl lists are no answer."""
+    names = [each.name for each in view.node_infos() if each.node]
+    if not names:
+        return "no node is known"
+    return did_you_mean(name, names) or (
+        f"{len(names):,} nodes are known, such as {min(names)} and {max(names)}"
+    )
 
 
 def is_pod(pod: Pod, name: str) -> bool:

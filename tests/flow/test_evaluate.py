@@ -238,6 +238,7 @@ async def test_another_configuration_evaluates_everything_and_so_the_rest_of_it(
         ({}, "name what to evaluate"),
         ({"all": True, "node": "n1"}, "name nothing beside it"),
         ({"node": "n11"}, "did you mean n1"),
+        ({"node": "elsewhere"}, "known here: n1"),
         ({"pod": "shop/none"}, "there is no pod"),
         ({"owner": "shop/Deployment/web"}, "no pod belongs to"),
         ({"namespace": "none"}, "has no pod"),
@@ -255,6 +256,14 @@ async def test_what_is_not_there_is_refused(body: dict[str, Any], message: str) 
             await controller.ask(**body)
 
     assert list(controller.controller.asked) == []
+
+
+async def test_of_many_nodes_some_are_named() -> None:
+    controller = Asked()
+    controller.sync_and_resume(*(node(f"n{number}") for number in range(1, 10)))
+    async with controller.running():
+        with pytest.raises(ConfigError, match="such as n1 and n9"):
+            await controller.ask(node="elsewhere")
 
 
 async def test_while_nothing_is_evaluated_it_waits_and_says_why() -> None:
