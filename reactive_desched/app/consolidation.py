@@ -36,7 +36,7 @@ NODES: Final = gauge(
 )
 RIGHT: Final = "kubectl apply -f deploy/drain/rbac.yaml gives the right to patch nodes"
 
-WriteTaint = Callable[[str, str, Taint | None], Awaitable[None]]
+WriteTaint = Callable[[Node, str, Taint | None], Awaitable[None]]
 """Writes a node's taint of a key, None for none; raises ClusterError."""
 
 
@@ -112,7 +112,7 @@ class Consolidation:
         name, value = each.node.name, each.value
         taint = None if value is None else consolidating_taint(value)
         try:
-            await write(name, CONSOLIDATING, taint)
+            await write(each.node, CONSOLIDATING, taint)
         except ClusterError as error:
             self._notes.taint_refused(name, value)
             text = "the taint of a node cannot be written"

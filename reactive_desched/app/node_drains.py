@@ -65,8 +65,8 @@ class NodeWrites(Struct, frozen=True):
     one that is not.
     """
 
-    request: Callable[[str, str], Awaitable[None]]
-    mark: Callable[[str, str | None], Awaitable[None]]
+    request: Callable[[Node, str], Awaitable[None]]
+    mark: Callable[[Node, str | None], Awaitable[None]]
 
 
 class Draining:
@@ -139,7 +139,7 @@ class Draining:
             for node in tuple(controller.nodes_to_begin(rule, begun)):
                 self._begun[node.name] = rule.name, now + RETRY_S
                 try:
-                    await self._writes.request(node.name, rule.wish)
+                    await self._writes.request(node, rule.wish)
                 except ClusterError as error:
                     text = "the drain of a node cannot begin"
                     remedy = error.if_denied(_RIGHT)
@@ -197,7 +197,7 @@ class Draining:
             return
         self._retry_at[node.name] = now + RETRY_S  # the watch needs a moment to show it, too
         try:
-            await self._writes.mark(node.name, drained)
+            await self._writes.mark(node, drained)
         except ClusterError as error:
             self._log.warning(
                 "the node cannot be marked as drained",

@@ -116,9 +116,10 @@ class Rooms:
         and what is refused later: without the right to, for all nodes.
         """
         now, view = anyio.current_time(), self._controller.view
-        there = set(view.index(ConsolidatedNodes).with_room)
-        infos = map(view.node_info, names)
-        wanted = {info.name for info in infos if info is not None and info.node is not None}
+        with_room = view.index(ConsolidatedNodes).with_room
+        infos = map(view.node_info, {*with_room, *names})
+        nodes = {info.name: info.node for info in infos if info is not None and info.node}
+        there, wanted = nodes.keys() & with_room, nodes.keys() & names
         self._taint_retry_at = {n: at for n, at in self._taint_retry_at.items() if now < at}
         for name in sorted(there ^ wanted):
             if now < self._taints_retry_at:
@@ -127,7 +128,8 @@ class Rooms:
                 continue
             self._taint_retry_at[name] = now + AGAIN_S
             try:
-                await self._write_taint(name, MAKING_ROOM, None if name in there else ROOM_TAINT)
+                taint = None if name in there else ROOM_TAINT
+                await self._write_taint(nodes[name], MAKING_ROOM, taint)
             except ClusterError as error:
                 if error.retryable or error.is_gone:  # others write taints, and the watch is late
                     continue

@@ -178,6 +178,7 @@ async def _patch(
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.kube.client.nodes import request_drain, withdraw_drain
     from reactive_desched.kube.client.session import open_session
+    from reactive_desched.model.objects import Node
 
     is_table = arguments.output == "table"
     async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
@@ -191,10 +192,10 @@ async def _patch(
                 )
         for name in names:
             if wish is None:
-                await withdraw_drain(session, name)
+                await withdraw_drain(session, Node(name))
                 done = "schedulable, and not to be drained"
             else:
-                await request_drain(session, name, wish)
+                await request_drain(session, Node(name), wish)
                 done = "cordoned, to be drained"
             if is_table:
                 sys.stdout.write(f"node/{name} {done}\n")

@@ -4,8 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
+from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
+from reactive_desched.kube.client.session import open_session
+from reactive_desched.model.objects import Node
+from reactive_desched.model.taints import Taint
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.limits import UNLIMITED
@@ -70,3 +77,31 @@ def test_three_nodes_with_a_blocked_budget_are_drained_once_it_allows(
         where = {each.node for each in playground.pods(app).values()}
         assert where <= {playground.node("n4"), playground.node("n5")}
     assert not any(annotation(playground, node) for node in NODES)
+
+
+def test_another_node_of_the_name_is_not_written(
+    control_plane: ControlPlane, playground: E2ENamespace
+) -> None:
+    playground.add_nodes("n1")
+    name = playground.node("n1")
+    (found,) = playground.kubectl.get("node", name)
+    taint = Taint("reactive-desched/test", "PreferNoSchedule")
+
+    async def write(uid: str) -> None:
+        node = Node(name, uid=uid)
+        async with open_session(KubeConfigOptions(str(control_plane.admin_kubeconfig))) as session:
+            await write_taint(session, node, taint.key, taint)
+            await request_drain(session, node, "ann")
+            await mark_drained(session, node, "now")
+
+    with pytest.raises(RequestRejected) as refused:
+        anyio.run(write, "11111111-2222-3333-4444-555555555555")
+    assert refused.value.is_gone
+    (after,) = playground.kubectl.get("node", name)
+    assert "unschedulable" not in after["spec"]
+    assert all(each["key"] != taint.key for each in after["spec"].get("taints", ()))
+
+    anyio.run(write, found["metadata"]["uid"])
+    (after,) = playground.kubectl.get("node", name)
+    assert after["spec"]["unschedulable"]
+    assert any(each["key"] == taint.key for each in after["spec"]["taints"])

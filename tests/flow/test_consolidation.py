@@ -110,13 +110,13 @@ class Consolidating(FakeEdgesController):
         assert info.node is not None
         return info.node
 
-    async def _write(self, name: str, key: str, taint: Taint | None) -> None:
+    async def _write(self, node: Node, key: str, taint: Taint | None) -> None:
         assert key == CONSOLIDATING
-        self.writes.append((name, None if taint is None else taint.value))
+        self.writes.append((node.name, None if taint is None else taint.value))
         if self.refusal is not None:
             raise self.refusal
         await anyio.lowlevel.checkpoint()
-        before = self.node(name)
+        before = self.node(node.name)
         kept = tuple(each for each in before.taints if each.key != key)
         taints = kept if taint is None else (*kept, taint)
         version = before.resource_version + 1

@@ -79,30 +79,17 @@ class DrainingController(FakeEdgesController):
             yield
             group.cancel_scope.cancel()
 
-    async def _request(self, name: str, wish: str) -> None:
-        self.requests.append(name)
-        info = self.controller.view.node_info(name)
-        assert info is not None
-        assert info.node is not None
-        self.deliver(
-            replace(
-                info.node,
-                drain=wish,
-                unschedulable=True,
-                resource_version=info.node.resource_version + 1,
-            )
-        )
+    async def _request(self, node: Node, wish: str) -> None:
+        self.requests.append(node.name)
+        version = node.resource_version + 1
+        self.deliver(replace(node, drain=wish, unschedulable=True, resource_version=version))
 
-    async def _mark(self, name: str, drained: str | None) -> None:
-        self.marks.append((name, drained))
+    async def _mark(self, node: Node, drained: str | None) -> None:
+        self.marks.append((node.name, drained))
         if self.refusal is not None:
             raise self.refusal
-        info = self.controller.view.node_info(name)
-        assert info is not None
-        assert info.node is not None
-        self.deliver(
-            replace(info.node, drained=drained, resource_version=info.node.resource_version + 1)
-        )
+        version = node.resource_version + 1
+        self.deliver(replace(node, drained=drained, resource_version=version))
 
     async def read(self, nodes: str = "") -> NodeDrains:
         """Read the page."""
@@ -452,8 +439,8 @@ async def test_a_drain_that_may_not_begin_is_tried_again_later() -> None:
     controller = DrainingController()
     controller.rules = [rule(maxNodeAge="10s")]
 
-    async def refuse(name: str, _: str) -> None:
-        controller.requests.append(name)
+    async def refuse(node: Node, _: str) -> None:
+        controller.requests.append(node.name)
         raise RequestRejected("403", retryable=False)
 
     controller.draining._writes = NodeWrites(refuse, controller._mark)

@@ -108,18 +108,15 @@ class MakingRoom(FakeEdgesController):
             self.nominate(of.uid, name)
         return True
 
-    async def _taint(self, name: str, key: str, taint: Taint | None) -> None:
+    async def _taint(self, node: Node, key: str, taint: Taint | None) -> None:
         assert key == MAKING_ROOM
-        self.taints.append((name, taint is not None))
+        self.taints.append((node.name, taint is not None))
         if self.taint_refusal is not None:
             raise self.taint_refusal
         await anyio.lowlevel.checkpoint()
-        info = self.controller.view.node_info(name)
-        assert info is not None
-        assert info.node is not None
         taints = () if taint is None else (taint,)
-        version = info.node.resource_version + 1
-        self.deliver(replace(info.node, taints=taints, resource_version=version))
+        version = node.resource_version + 1
+        self.deliver(replace(node, taints=taints, resource_version=version))
 
     async def land(self, gone: str, on: str) -> None:
         """Let an evicted pod end, and its replacement be bound."""

@@ -1,6 +1,5 @@
 """Writes the annotation by which Kubernetes chooses the pods of a ReplicaSet that shrinks."""
 
-from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
@@ -11,9 +10,6 @@ from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.objects import Pod
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-
-_GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
-"""The pod is gone, or another one has its name: the patch names its uid."""
 
 
 async def write_deletion_cost(session: Transport, pod: Pod, cost: int) -> bool:
@@ -26,7 +22,7 @@ async def write_deletion_cost(session: Transport, pod: Pod, cost: int) -> bool:
         body=msgspec.json.encode(patch),
         content_type=MERGE_PATCH,
     )
-    if reply.status in _GONE:
+    if reply.is_overtaken:
         return False
     accepted_body(reply, f"pod {pod}")
     return True

@@ -48,7 +48,6 @@ PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 _MAX_PREFIX_CHARS: Final = 200
 _UNSEEN: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
-_OVERTAKEN: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
@@ -244,7 +243,7 @@ def _wire(status: JobStatus) -> _JsonObject:
 
 def _answer(reply: ApiResponse, job: MigrationJob) -> bytes | None:
     """Return the body; raises RequestRejected unless the API server took the write."""
-    return None if reply.status in _OVERTAKEN else _body(reply, _path(job))
+    return None if reply.is_overtaken else _body(reply, _path(job))
 
 
 def _body(reply: ApiResponse, path: str) -> bytes:

@@ -5,7 +5,6 @@ takes a nomination back when it tries the pod, finds no place and could preempt 
 """
 
 from http import HTTPStatus
-from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -14,12 +13,6 @@ from reactive_desched.kube.client.responses import ApiResponse, accepted_body
 from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.objects import Pod
 
-_OVERTAKEN: Final = (
-    *(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-"""The pod is gone, is another by now, or has a node: the API server calls that unprocessable."""
-
 
 async def nominate(session: Transport, pod: Pod, node: str) -> bool:
     """Nominate a pod for a node, or for none if that is empty; raises ClusterError.
@@ -27,7 +20,7 @@ async def nominate(session: Transport, pod: Pod, node: str) -> bool:
     Return whether it is nominated: not one that is gone, or has a node by now.
     """
     reply = await _patch(session, pod, node)
-    if reply.status in _OVERTAKEN:
+    if _is_overtaken(reply):
         return False
     accepted_body(reply, f"pod {pod}")
     return True
@@ -36,8 +29,13 @@ async def nominate(session: Transport, pod: Pod, node: str) -> bool:
 async def nominate_if_allowed(session: Transport, pod: Pod, node: str) -> None:
     """Nominate a pod for a node; skipped without the right to; raises ClusterError."""
     reply = await _patch(session, pod, node)
-    if reply.status != HTTPStatus.FORBIDDEN and reply.status not in _OVERTAKEN:
+    if reply.status != HTTPStatus.FORBIDDEN and not _is_overtaken(reply):
         accepted_body(reply, f"pod {pod}")
+
+
+def _is_overtaken(reply: ApiResponse) -> bool:
+    """Say whether the pod is gone, or has a node: the API server calls that unprocessable."""
+    return reply.is_overtaken or reply.status == HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 async def _patch(session: Transport, pod: Pod, node: str) -> ApiResponse:

@@ -157,7 +157,7 @@ def _is_unscheduled(status: Mapping[str, Any]) -> bool:
 
 
 def _body_unless_gone(reply: ApiResponse, name: str) -> None:
-    if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+    if not reply.is_overtaken:
         _body(reply, name)
 
 

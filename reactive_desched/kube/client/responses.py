@@ -40,6 +40,7 @@ class StatusCause(Struct, frozen=True, gc=False):
 
     reason: str = ""
     message: str = ""
+    field: str = ""
 
 
 class StatusDetails(Struct, frozen=True, gc=False, rename="camel"):
@@ -102,6 +103,21 @@ class ApiResponse(Struct, frozen=True, gc=False):
         """The body as a Status."""
         return parse_status(self.body, self.status)
 
+    @property
+    def is_of_another(self) -> bool:
+        """Say whether another object has the name, so that the uid in a patch is not its uid.
+
+        The API server calls that invalid: the uid of an object is immutable.
+        """
+        return self.status == HTTPStatus.UNPROCESSABLE_ENTITY and any(
+            cause.field == "metadata.uid" for cause in self.error.causes
+        )
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Say whether the object is gone, another one has its name, or it was written since."""
+        return self.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) or self.is_of_another
+
     def retry_after_s(self, wall_now: float) -> float | None:
         """Return the wait that the server asks for, by header or by Status; ten minutes at most."""
         return _bounded(self._asked_wait_s(wall_now))
@@ -119,7 +135,8 @@ def accepted_body(reply: ApiResponse, about: str, transient: Collection[int] = (
     """Return the body of an answer, which may not be a refusal or a web page.
 
     Raises RequestRejected for these, with what the request was `about`; it is retryable for errors
-    of the server and the `transient` codes, denied for a 403, and gone for a 404.
+    of the server and the `transient` codes, denied for a 403, and gone for a 404, or where another
+    object has the name.
     """
     if reply.ok and not is_web_page(reply.body):
         return bytes(reply.body)
@@ -128,7 +145,7 @@ def accepted_body(reply: ApiResponse, about: str, transient: Collection[int] = (
         f"{about}: {reply.status} {reply.error.advice}",
         retryable=passes,
         is_denied=reply.status == HTTPStatus.FORBIDDEN,
-        is_gone=reply.status == HTTPStatus.NOT_FOUND,
+        is_gone=reply.status == HTTPStatus.NOT_FOUND or reply.is_of_another,
     )
 
 

@@ -34,7 +34,14 @@ from reactive_desched.sim.http.rendering import Rendering, encode
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
-from reactive_desched.sim.status import StatusError, bad_request, not_found
+from reactive_desched.sim.status import (
+    StatusError,
+    bad_request,
+    cause,
+    conflict,
+    invalid,
+    not_found,
+)
 from reactive_desched.sim.store import Owners
 from reactive_desched.sim.structural.json_paths import with_value
 from reactive_desched.sim.views import SCALES, View, scale_of, with_scale
@@ -121,11 +128,27 @@ async def patch(
     changed = PATCHES[media](target.view.shown(current), change)
     if not isinstance(changed.get("metadata"), dict):
         raise bad_request("the patch leaves an object without metadata")
+    _check_identity(target, current, changed)
     twice = await said_twice(request)
     meant = typed_result(request, target.view, changed, _shown(media, change, changed), twice)
     stored = _update(parts, request, target, _placed(meant.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
     return answer(request, shown, warnings=_warnings(target, meant))
+
+
+def _check_identity(target: Target, current: Obj, changed: Obj) -> None:
+    """Refuse a patch of another object of that name: the API server says that a uid stays.
+
+    One that was made from another version is refused for that.
+    """
+    old, new = current["metadata"], changed["metadata"]
+    if new.get("uid", old["uid"]) == old["uid"] or not new["uid"]:
+        return
+    if new.get("resourceVersion") == old["resourceVersion"]:
+        text = f'Invalid value: "{new["uid"]}": field is immutable'
+        fault = cause("FieldValueInvalid", "metadata.uid", text)
+        raise invalid(target.resource, target.name, [fault, fault])
+    new["uid"] = old["uid"]
 
 
 async def _apply(
@@ -143,6 +166,9 @@ async def _apply(
     current = _current(parts, target)
     if current is None and target.subresource:
         raise not_found(target.resource, target.name)
+    if current is None and (uid := (config.get("metadata") or {}).get("uid")):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was"
+        raise conflict(target.resource, target.name, f"{text} found")
     if current is None and not name_of(config):
         text = "was undeterminable: name must be provided"
         raise bad_request(f"the name of the object ({target.name} based on URL) {text}")

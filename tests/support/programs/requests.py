@@ -233,6 +233,20 @@ def every_kind_of_patch(planes: Planes) -> None:
     patch({"metadata": {"annotations": replaced}}, STRATEGIC)
     patch({"spec": {"nonsense": 1}}, MERGE)
     patch({"metadata": {"resourceVersion": "1"}}, MERGE)
+    another = "00000000-0000-0000-0000-000000000000"
+    of_another = {"metadata": {"uid": another}, "spec": {"replicas": 1}}
+    patch(of_another, MERGE)
+    patch(of_another, STRATEGIC)
+    patch([{"op": "replace", "path": "/metadata/uid", "value": another}], JSON_PATCH)
+    patch({"metadata": {"uid": another, "resourceVersion": "1"}}, MERGE)
+    patch({"metadata": {"uid": None, "labels": {"z": "1"}}}, MERGE)
+    create_pod(planes, pod("other"))
+    annotated = {"metadata": {"uid": another, "annotations": {"a": "1"}}}
+    patch(annotated, MERGE, core(planes, "pods/other"))
+    nominated = {"metadata": {"uid": another}, "status": {"nominatedNodeName": "n"}}
+    patch(nominated, MERGE, core(planes, "pods/other/status"))
+    patch(annotated, MERGE, core(planes, "pods/nowhere"))
+    planes.send("DELETE", core(planes, "pods/other?gracePeriodSeconds=0"))
     steps = [
         {"op": "test", "path": "/spec/replicas", "value": 0},
         {"op": "add", "path": "/metadata/labels/c", "value": "3"},
@@ -282,6 +296,10 @@ def server_side_apply(planes: Planes) -> None:
         "PATCH", f"{place}?fieldManager=one", {**config_map("shared"), "kind": "Secret"}, APPLY
     )
     planes.send("PATCH", f"{place}?fieldManager=one", {"kind": "ConfigMap", "data": {}}, APPLY)
+    another = config_map("shared", a="6")
+    another["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
+    planes.send("PATCH", f"{place}?fieldManager=one", another, APPLY)
+    planes.send("PATCH", f"{place}-not?fieldManager=one", another, APPLY)
 
 
 def server_side_apply_of_lists(planes: Planes) -> None:
