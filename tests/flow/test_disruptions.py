@@ -725,6 +725,24 @@ async def test_an_eviction_whose_pod_was_gone_is_known_where_the_watch_saw_its_m
     assert causes(flow) == []
 
 
+async def test_a_pod_that_we_evict_is_ours_alone_where_its_node_goes_before_it_is_gone() -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers())
+    flow.evictor.slow_s = 1
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(0.5)
+        flow.deliver(leaving(marked(web, BY_EVICTION_API, NOW_S)))
+        collected = leaving(marked(web, "DeletionByPodGC", NOW_S, phase="Failed"))
+        flow.deliver(collected)
+        flow.delete(collected)
+        await anyio.sleep(5)
+
+    assert flow.observer.outcomes == [("web", "unknown")]
+    assert flow.intent_store.corrections == [("web", "evicted", "FoundEvicted")]
+    assert causes(flow) == []
+
+
 @pytest.mark.parametrize(
     ("mark", "at", "seen"),
     [
