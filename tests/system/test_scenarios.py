@@ -195,4 +195,4 @@ def test_the_controller_of_run_evicts_in_a_mess(
         *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
         *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
-    controller.wait_for("evicted")
+    controller.wait_for(r"\] evicted ")
