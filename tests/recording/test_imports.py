@@ -368,6 +368,15 @@ def test_a_trace_of_simkube_is_a_picture_and_its_changes() -> None:
     assert again.obj.uid != first.obj.uid
 
 
+def test_version_3_of_a_trace_of_simkube_has_the_same_events() -> None:
+    """It has the lives of pods in its index, by the times at which their owners changed."""
+    lives = {"apps/v1.Deployment": {"testing/web": {1000: [{"lifecycle": {"Finished": [1, 2]}}]}}}
+    events = [{"ts": 1000, "applied_objs": [pod("a")], "deleted_objs": []}]
+    data = msgspec.msgpack.encode({"version": 3, "config": {}, "events": events, "index": lives})
+
+    assert read_trace(data) == read_trace(trace((1000, [pod("a")], [])))
+
+
 def test_what_a_trace_of_simkube_lacks_is_said(golden: Golden) -> None:
     _, notes = read_trace(trace((1000, [pod("a")], [])))
 
@@ -387,6 +396,7 @@ def test_a_trace_without_events_is_an_empty_picture() -> None:
         pytest.param(b"\xc1", id="no MessagePack"),
         pytest.param(b"{}", id="JSON"),
         pytest.param(trace(version=1), id="version 1"),
+        pytest.param(trace(version=4), id="version 4"),
         pytest.param(trace((1000, [pod("a")], []))[:60], id="cut"),
         pytest.param(trace(("soon", [], [])), id="time"),
         pytest.param(trace((1000, [{"apiVersion": "v1", "kind": "Pod"}], [])), id="no name"),

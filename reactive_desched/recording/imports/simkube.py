@@ -1,4 +1,4 @@
-"""Traces of SimKube's tracer, as `skctl export` writes them: MessagePack, version 2.
+"""Reads traces of SimKube's tracer, as `skctl export` writes them: MessagePack, versions 2 and 3.
 
 A trace has the workloads of a cluster and no nodes: SimKube replays it into a cluster that makes
 pods and nodes anew.
@@ -26,7 +26,8 @@ from reactive_desched.recording.items import (
 __all__ = ["MAX_TRACE_BYTES", "read_simkube"]
 
 MAX_TRACE_BYTES: Final = 512 * 2**20
-_VERSION: Final = 2
+_VERSIONS: Final = (2, 3)
+"""They differ in what they say of how long pods live, which is not read."""
 _UIDS: Final = UUID("6f1a5d0e-6f0f-4a3e-9f5e-5d1c3f3b7a10")
 _LACKS: Final = (
     "it has no nodes, and its pods are bound to none: SimKube's tracer leaves both out",
@@ -83,10 +84,10 @@ def _read_trace(file: BinaryIO, name: str) -> _Trace:
         raise RecordingError(
             f"{name}: this is no trace of SimKube: {error}; name a file that `skctl export` wrote"
         ) from error
-    if version != _VERSION:
+    if version not in _VERSIONS:
         raise RecordingError(
-            f"{name}: this is version {version} of SimKube's traces, and version {_VERSION} is"
-            " read; export it again with a SimKube that is newer than 1.1.1"
+            f"{name}: this is version {version} of SimKube's traces, and versions 2 and 3 are read;"
+            " export it with a SimKube that writes one of them, such as 2.7"
         )
     try:
         return msgspec.msgpack.decode(data, type=_Trace)
