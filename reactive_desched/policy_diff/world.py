@@ -358,11 +358,14 @@ class AssumedWorld:
         Not so the eviction by the recorded controller, and what came of the recorded pod's node.
         Where no other pod came for one that has an owner, the owner needs none any more.
         """
-        mark = disruption_mark(pod)
-        is_of_node = mark is not None and mark[0] in _BY_NODE and self._is_elsewhere(pod, place)
         if pod.uid not in self._facts.evicted:
-            return not is_of_node
+            return not self._is_of_other_node(pod, place)
         return self._is_needless(pod)
+
+    def _is_of_other_node(self, pod: Pod, place: _Place) -> bool:
+        """Say whether a recorded pod is ended by what came of its node, and is elsewhere here."""
+        mark = disruption_mark(pod)
+        return mark is not None and mark[0] in _BY_NODE and self._is_elsewhere(pod, place)
 
     def _is_needless(self, pod: Pod) -> bool:
         """Say whether no other pod came for one that the recorded controller evicted."""
@@ -456,6 +459,8 @@ class AssumedWorld:
 
     def _takes_status(self, pod: Pod, own: Pod, place: _Place) -> bool:
         if pod.status == place.status or not place.was_ready or place.pod in self._starting:
+            return False
+        if self._is_of_other_node(pod, place):
             return False
         if pod.has_ended:
             return True

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -137,11 +138,11 @@ Evictions = Counter[tuple[str, str]]
 """How often a pod of each line was evicted, by the line and its workload."""
 
 
-def what_was_done(folder: Path) -> Evictions:
-    """Return the evictions by the recorded controller."""
+def what_was_done(folder: Path, until_s: float = inf) -> Evictions:
+    """Return the evictions by the recorded controller, as far as they began by then."""
     facts, workloads = read_facts(folder)
-    lines = map(facts.line_of, facts.evicted)
-    return Counter((line, workloads.get(line, "")) for line in lines)
+    evicted = (pod for pod, end in facts.evicted.items() if end.began_s <= until_s)
+    return Counter((line, workloads.get(line, "")) for line in map(facts.line_of, evicted))
 
 
 def what_is_said(folder: Path, config: Configuration) -> Evictions:
@@ -190,7 +191,8 @@ def measure(seed: int) -> Measured:
         live_story(seed, configs[1], folders[1])
         redrawn = RedrawnDice(seed, noted.times)
         live_story(seed, configs[1], folders[2], dice=redrawn, server_luck=OTHER_LUCK + seed)
-        real = [what_was_done(folder) for folder in folders]
+        until_s = read_facts(folders[0])[0].last_s
+        real = [what_was_done(folder, until_s) for folder in folders]
         return (
             compare(seed, real[1], what_is_said(folders[0], configs[1])),
             compare(seed, real[0], what_is_said(folders[0], configs[0])),

@@ -10,6 +10,7 @@ from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
+    PodCondition,
     PodDisruptionBudget,
     PodStatus,
     StatefulSet,
@@ -254,6 +255,36 @@ def test_the_end_of_a_recorded_pod_ends_the_one_in_its_place() -> None:
     )
 
     assert moved(made) == [("web", 100), ("web-new", 200)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "left"),
+    [("DeletionByPodGC", [("web", 400)]), ("PreemptionByScheduler", [])],
+    ids=["its node went", "of itself"],
+)
+def test_what_ended_a_recorded_pod_with_its_node_ends_none_elsewhere(
+    reason: str, left: list[tuple[str, int]]
+) -> None:
+    """Pod GC sets the phase before it deletes; the pod in its place stays on a node that is there.
+
+    It is found there when that node is tainted, unless it ended with the recorded pod.
+    """
+    mark = PodCondition("DisruptionTarget", "True", reason)
+    failed = replace(NEW, status=PodStatus("Failed", conditions=(mark,)))
+    next_one = pod("web-next", on="n3", created=START_S + 300)
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER, node("n3")),
+        evicted(100, WEB, NEW),
+        changed(300, node("n2"), Verb.DELETED),
+        changed(300, failed),
+        changed(301, failed, Verb.DELETED),
+        changed(301, next_one, Verb.ADDED),
+        changed(400, TAINTED),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == left
 
 
 def test_a_pod_leaves_when_the_one_whose_life_it_has_begins_to_end() -> None:
