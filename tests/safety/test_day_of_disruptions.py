@@ -16,7 +16,7 @@ from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj, labels_of
-from reactive_desched.sim.pods import is_active, node_of
+from reactive_desched.sim.pods import controller_of, is_active, node_of
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.status import StatusError
 from tests.safety.story import Story, read_policy
@@ -71,12 +71,18 @@ EXPECTED = {
     "budgeted": "Deleted",
     "unmatched": "EvictionByEvictionAPI",
     "daemon": "Deleted",
+    "daemon-gone": "Deleted",
+    "replicas-gone": "OwnerGone",
+    "replicas-scaled": "Deleted",
+    "replaced": "OwnerGone",
+    "released": "Deleted",
     "ours": OURS,
 }
 """The cause of the end of the pods of each workload, which runs on a node of its own.
 
 One whose name begins with `set` is a StatefulSet, with `job` a Job of two pods, with `daemon` a
-DaemonSet, else a Deployment.
+DaemonSet, with `replicas` a ReplicaSet, else a Deployment. Of DaemonSets nothing is watched, and of
+ReplicaSets the metadata alone: what they give up by themselves was deleted, and no more is known.
 """
 
 
@@ -261,6 +267,32 @@ class Day(Story):
         self.world.store.delete("resourcequotas", "default", "none")
         self._edit("daemon", template=_spec("daemon", cpu="2")["template"])
 
+    def end_daemon_gone(self) -> None:
+        """Delete a DaemonSet."""
+        self.world.store.delete("daemonsets", "default", "daemon-gone")
+
+    def end_replicas_gone(self) -> None:
+        """Delete a ReplicaSet that has no Deployment."""
+        self.world.store.delete("replicasets", "default", "replicas-gone")
+
+    def end_replicas_scaled(self) -> None:
+        """Want no pod of a ReplicaSet that has no Deployment."""
+        self._edit("replicas-scaled", replicas=0)
+
+    def end_replaced(self) -> None:
+        """Delete the ReplicaSet of a Deployment, which makes another."""
+        self.world.store.delete("replicasets", "default", self._replica_set("replaced"))
+
+    def end_released(self) -> None:
+        """Delete a Deployment without its ReplicaSet, and let that want no pod any more."""
+        store, name = self.world.store, self._replica_set("released")
+        orphan = DeleteOptions(propagation_policy="Orphan")
+        store.delete("deployments", "default", "released", orphan)
+        self.world.cluster.settle()
+        store.modify(
+            "replicasets", "default", name, lambda it: {**it, "spec": {**it["spec"], "replicas": 0}}
+        )
+
     def end_ours(self) -> None:
         """Give the node a taint that the policy is about."""
         self._taint_node("ours", "gpu:NoSchedule")
@@ -283,6 +315,12 @@ class Day(Story):
         name = pod["metadata"]["name"]
         self.world.store.modify("pods", "default", name, end, subresource="status")
 
+    def _replica_set(self, app: str) -> str:
+        """Return the name of the one that has the pod of a Deployment."""
+        owner = controller_of(self._pod(app))
+        assert owner is not None, "a pod of a Deployment has one"
+        return str(owner["name"])
+
     def _pod(self, app: str) -> Obj:
         (pod,) = self._pods(app)
         return pod
@@ -301,7 +339,12 @@ class Day(Story):
 
 
 def _resource(app: str) -> str:
-    kinds = {"set": "statefulsets", "job": "jobs", "daemon": "daemonsets"}
+    kinds = {
+        "set": "statefulsets",
+        "job": "jobs",
+        "daemon": "daemonsets",
+        "replicas": "replicasets",
+    }
     return kinds.get(app.partition("-")[0], "deployments")
 
 

@@ -117,15 +117,20 @@ class Truth:
             return self._of_replica_set(pod)
         if isinstance(part, StatefulSets):
             return self._of_stateful_set(pod)
+        if isinstance(part, Garbage) and (controller_of(pod) or {}).get("kind") == "DaemonSet":
+            return "Deleted"  # nothing is watched of DaemonSets
         return _CAUSES[type(part)]
 
     def _of_replica_set(self, pod: Obj) -> str:
         owner = controller_of(pod)
         assert owner is not None, "a ReplicaSet deletes its own pods"
         home = namespace_of(pod)
-        above = controller_of(self._world.store.get("replicasets", home, owner["name"]) or {})
-        if above is None:  # deleted in the same moment
+        found = self._world.store.get("replicasets", home, owner["name"])
+        if found is None:  # deleted in the same moment
             return "ScaledDown"
+        above = controller_of(found)
+        if above is None:  # how many pods it wants is in no metadata
+            return "Deleted"
         deployment = self._world.store.get("deployments", home, above["name"])
         if deployment is None:  # deleted in the same moment
             return "ScaledDown"
