@@ -260,9 +260,8 @@ class Disruptions:
         if mark is None and (pod.has_ended or not pod.node or PLACEHOLDER_OF in pod.labels):
             return  # it ended by itself, never ran, or was a placeholder
         if self._is_under_way(uid):
-            self._deferred.setdefault(
-                uid, pod
-            )  # what comes later may be pod GC's, as of a lost node
+            # What comes later may be the mark of pod GC, as of a node that is lost.
+            self._deferred.setdefault(uid, pod)
             return
         past = self._uncertain.pop(uid, None)
         if past is not None and past.result == UNKNOWN:  # its pod was gone when it was read
