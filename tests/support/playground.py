@@ -185,7 +185,7 @@ class E2ENamespace:
 
     def taint(self, name: str, taint: str) -> None:
         """Add a taint written `key=value:Effect` to one of our nodes."""
-        self.kubectl.run("taint", "node", self.node(name), taint)
+        self.kubectl.taint(self.node(name), taint)
 
     def lose(self, *names: str, ready: str = "False") -> None:
         """Have some of our nodes report this of Ready, until their kubelets report."""

@@ -47,6 +47,7 @@ _PLACES_OF_THE_CLUSTER: Final = {
 _SHORT: Final = {"pdb": "poddisruptionbudgets", "pvc": "persistentvolumeclaims"}
 
 
+_WRITES: Final = 10
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -68,6 +69,24 @@ class QuickKubectl(Kubectl):
         """Delete an object at once; it is gone then, unless a finalizer holds it."""
         path = f"{_PLACES[kind]}/namespaces/{namespace}/{kind}/{name}"
         self._send("DELETE", path, {"gracePeriodSeconds": 0})
+
+    def taint(self, node: str, taint: str) -> None:
+        """Add a taint written `key=value:Effect`, or take those of `key-`, as `kubectl taint`."""
+        text, _, effect = taint.rpartition(":")
+        key, _, value = text.partition("=")
+        new = [] if taint.endswith("-") else [{"key": key, "value": value, "effect": effect}]
+        for attempt in range(_WRITES):
+            (found,) = self.get("node", node)
+            kept = [each for each in found["spec"].get("taints", ()) if f"{each['key']}-" != taint]
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            try:
+                change = {"metadata": version, "spec": {"taints": [*kept, *new]}}
+                self._send("PATCH", f"api/v1/nodes/{node}", change, "application/merge-patch+json")
+            except KubectlError:  # others write to nodes, too
+                if attempt == _WRITES - 1:
+                    raise
+            else:
+                return
 
     def get(self, kind: str, *arguments: str) -> list[Object]:
         """Return the objects of a kind, as `Kubectl.get` does."""
@@ -102,13 +121,15 @@ class QuickKubectl(Kubectl):
             return False
         return True
 
-    def _send(self, method: str, path: str, body: Object | None = None) -> Object:
+    def _send(
+        self, method: str, path: str, body: Object | None = None, media: str = "application/json"
+    ) -> Object:
         server, token, trust = self._access
         request = urllib.request.Request(
             f"{server}/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {token}", "Content-Type": media},
         )
         try:
             with urllib.request.urlopen(request, timeout=self.timeout_s, context=trust) as answer:
