@@ -36,6 +36,7 @@ from reactive_desched.model.usage import UseChange
 from reactive_desched.primitives.bits import of_slots
 from reactive_desched.state.indexes.consolidation_targets import ConsolidationTargets
 from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 MAX_GIVERS: Final = 1_000
 """Of so many nodes at most, those that cost least, it is tried whether they can be emptied."""
@@ -213,7 +214,7 @@ class EmptiableNodes:
             why = "nothing would make it anew, or the arguments leave it out"
             return f"{kept.namespace}/{kept.name} stays there: {protected[1] if protected else why}"
         if not self.begun and not self._is_worth_it(each):
-            return f"the moves of its {len(pods)} pods cost more than {name} saves"
+            return f"moving its {format_count(len(pods), 'pod')} costs more than {name} saves"
         return ""
 
     def _count_departures(self) -> Generator[None, None, None]:

@@ -19,7 +19,7 @@ from reactive_desched.state.resources import (
     PVCS,
     WATCHED_KINDS,
 )
-from reactive_desched.text.counts import format_count
+from reactive_desched.text.counts import agree, format_count
 from reactive_desched.text.times import format_second
 
 if TYPE_CHECKING:  # a preview without measured use loads no settings
@@ -142,8 +142,9 @@ def missing_nodes(snapshot: Snapshot) -> Iterator[str]:
     if missing:
         nodes = sorted(set(missing))
         yield (
-            f"{len(missing)} pods are on {len(nodes)} nodes that are not there, for example"
-            f" {nodes[0]}; they are not looked at"
+            f"{format_count(len(missing), 'pod', 'is', 'are')} on"
+            f" {format_count(len(nodes), 'node', 'that is', 'that are')} not there, for example"
+            f" {nodes[0]}; {agree(len(missing), 'it is', 'they are')} not looked at"
         )
 
 

@@ -163,7 +163,8 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
         """Say why a node stays that may be emptied, and whose pods are so many."""
         del nodes
         if self.is_too_large(pods):
-            return f"{pods} pods would have to leave {node}, and maxMoves is {self.args.max_moves}"
+            leave = f"{format_count(pods, 'pod')} would have to leave {node}"
+            return f"{leave}, and maxMoves is {self.args.max_moves}"
         return f"{self._wanted} are free, or those of other nodes cost less to move"
 
     @property

@@ -65,6 +65,12 @@ def test_a_deployment_rolls_out_as_kubectl_says(status: Json, *, rolls_out: bool
     assert bool(read(DEPLOYMENT, spec={"replicas": 3}, status=status).rollout) is rolls_out
 
 
+@pytest.mark.parametrize(("replicas", "words"), [(4, "1 pod of"), (5, "2 pods of")])
+def test_it_says_how_many_pods_are_left(replicas: int, words: str) -> None:
+    status = EVEN | {"replicas": replicas}
+    assert read(DEPLOYMENT, spec={"replicas": 3}, status=status).rollout.startswith(words)
+
+
 def test_a_deployment_that_is_paused_rolls_nothing_out() -> None:
     status = EVEN | {"replicas": 4}
 

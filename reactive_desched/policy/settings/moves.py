@@ -6,6 +6,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from reactive_desched.api.args import Seconds, Section
 from reactive_desched.policy.settings.limit_values import limit_error
+from reactive_desched.text.counts import format_count
 
 MAX_WORKLOADS = 200
 """The most workloads with metrics of their own."""
@@ -97,11 +98,18 @@ class MoveSettings(Section):
         """Say to a person how many pods may be moving, and how long they are left alone."""
         limits: dict[str, int | str | None] = dict(self.max_moving)
         return {
-            **{
-                scope: "any number" if limit is None else f"{limit} pods".replace("% pods", " %")
-                for scope, limit in limits.items()
-            },
+            **{scope: _describe_limit(limit) for scope, limit in limits.items()},
             "cooldown": f"{self.cooldown_s:g} s",
             "nodeCooldown": f"{self.node_cooldown_s:g} s",
             "futile": f"after {self.futile_after} moves",
         }
+
+
+def _describe_limit(limit: int | str | None) -> str:
+    match limit:
+        case None:
+            return "any number"
+        case int():
+            return format_count(limit, "pod")
+        case _:
+            return limit.replace("%", " %")

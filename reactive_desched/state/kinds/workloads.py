@@ -16,6 +16,7 @@ from reactive_desched.state.kinds.kind import (
     WatchedKind,
     WireStruct,
 )
+from reactive_desched.text.counts import agree, format_count
 
 __all__ = ["DEPLOYMENT", "STATEFUL_SET", "UNOBSERVED"]
 
@@ -105,7 +106,8 @@ def _deployment_rollout(wire: WireWorkload) -> str:
     if wire.spec.paused or any(each.reason == _DEADLINE_EXCEEDED for each in status.conditions):
         return ""
     old = status.replicas - status.updated_replicas
-    return f"{old} pods of an older template are left" if old > 0 else ""
+    is_left = f"of an older template {agree(old, 'is', 'are')} left"
+    return f"{format_count(old, 'pod')} {is_left}" if old > 0 else ""
 
 
 def _stateful_set_rollout(wire: WireWorkload) -> str:
