@@ -101,8 +101,8 @@ class _EvaluationUnderWay:
     of a plan whose decision needed the answer. Where there is none, the plugin begins anew: a plan
     is as old as its beginning, and other findings have to hold when they are decided. `is_again`
     says that it did, and will ask for the same answers again; `made_before` counts what it had
-    yielded by then. `found_since_s` says since when there are findings that wait, of each node that
-    they are about.
+    yielded by then, and `first_began_at` is when it began before. `found_since_s` says since when
+    there are findings that wait, of each node that they are about.
     """
 
     __slots__ = (
@@ -110,6 +110,7 @@ class _EvaluationUnderWay:
         "began_at",
         "decided",
         "decision",
+        "first_began_at",
         "found",
         "found_since_s",
         "gone_on_at",
@@ -136,7 +137,7 @@ class _EvaluationUnderWay:
         self.key = key
         self.trigger = trigger
         self.previous: PreviousFindings = {}
-        self.began_at = self.gone_on_at = now
+        self.began_at = self.first_began_at = self.gone_on_at = now
         self.opinions = opinions
         self.decision: Decision | None = None
         self.found = self.suspended = False
@@ -479,6 +480,7 @@ class Evaluator:
         self._begin(under_way.key, under_way.trigger, previous, now, steps)
         if (begun := self._current()) is not None:
             begun.made_before = max(under_way.made_before, under_way.answers - 1)
+            begun.first_began_at = under_way.first_began_at
 
     def _resume(self, now: float) -> None:
         """Go on with the evaluation under way, unless it paused for too long or has no end."""
@@ -563,7 +565,7 @@ class Evaluator:
         has_waited = under_way.undecided is not None
         is_plan = isinstance(under_way.key[0].plugin, BalancePlugin)
         if is_plan and not has_waited:
-            finding = replace(finding, found_since_s=self._since_s(under_way, finding))
+            finding = replace(finding, found_since_s=self._since_s(under_way, finding, now))
         under_way.undecided = finding if is_plan else None
         evaluation = self._decide(under_way, finding, now)
         under_way.undecided = None
@@ -571,20 +573,21 @@ class Evaluator:
             self._node_fit.long_answers.end_wait()
         return evaluation
 
-    def _since_s(self, under_way: _EvaluationUnderWay, finding: Finding) -> float:
+    def _since_s(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> float:
         """Return since when a plan has had findings that wait about what this one is about.
 
         What it finds at the start may have been so for long. While the scores of the scheduler hold
         a finding there is no better place for its pod: one that comes, or the end of the pod's own,
-        is as new as a cause.
+        is as new as a cause. What one plan finds is as old as its beginning: how far it came in a
+        slice of the event loop, before it waited for an answer, differs between processes.
         """
-        now_s = under_way.key[0].view.now_s
+        began_s = under_way.key[0].view.now_s - (now - under_way.first_began_at)
         last = under_way.previous.get(_finding_key(under_way.key, finding))
         own_s = 0.0
         if last is not None:
             is_scored = last.decision.gate == GuardName.SCORED_ELSEWHERE
-            own_s = now_s if is_scored else last.decision.finding.found_since_s
-        first_s = 0.0 if under_way.trigger is self._start else now_s
+            own_s = began_s if is_scored else last.decision.finding.found_since_s
+        first_s = 0.0 if under_way.trigger is self._start else began_s
         return max(own_s, under_way.found_since_s.setdefault(finding.about, first_s))
 
     def _end_in_steps(self, under_way: _EvaluationUnderWay) -> Iterator[None]:

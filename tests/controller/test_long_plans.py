@@ -1,6 +1,6 @@
 """A subject with thousands of findings is evaluated in slices, on a clock that the gate moves."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import anyio
@@ -66,7 +66,12 @@ class Crowd(BalancePlugin[str, PluginArgs]):
 class Bench:
     """An evaluator over many pods whose gate takes its time; it stands in for a controller."""
 
-    def __init__(self, pods: int = MANY, plugin: Crowd | None = None) -> None:
+    def __init__(
+        self,
+        pods: int = MANY,
+        plugin: Crowd | None = None,
+        wall_clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.state = ClusterState()
         self.state.upsert(node("n1"))
         for found in list(PODS.values())[:pods]:
@@ -74,7 +79,7 @@ class Bench:
         self.plugin = plugin or Crowd()
         self.worked_s = 0.0
         self.decided: list[Pod] = []
-        view = build_view(self.state)
+        view = build_view(self.state, wall_clock=wall_clock)
         self.instance = PluginInstance("p", self.plugin, self, view, DebounceConfig(0, 0))
         self.capacity = SchedulerNodeFit(view, lambda: 0)
         self.evaluator = Evaluator([self.instance], PodBackoff(RetrySettings()), self.capacity)
@@ -171,6 +176,37 @@ def test_a_plan_is_interrupted_at_a_yield_point_and_continues_after_it() -> None
         turns += 1
 
     assert (turns, bench.plugin.plans) == (6, 1)
+
+
+class Dated(Bench):
+    """Its gate notes since when each finding has been found; the plan looks at three pods first."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.since: list[float] = []
+        super().__init__(pods=3, plugin=Searching(), wall_clock=lambda: 1_000 + self.now)
+
+    def decide(self, finding: Finding, _: float) -> Decision:
+        self.since.append(finding.found_since_s)
+        return super().decide(finding, _)
+
+    def evaluate(self, began: float, slice_s: float) -> None:
+        """Evaluate all that is due in slices that each end at the first yield point."""
+        self.now = began
+        while (due := self.evaluator.next_due(self.now)) is not None and due <= self.now:
+            for _ in self.evaluator.process_due(self.now, lambda: True):
+                pass
+            self.now += slice_s
+
+
+def test_what_a_plan_finds_is_as_old_as_its_beginning_however_far_a_slice_came() -> None:
+    bench = Dated()
+    bench.evaluate(0, slice_s=0.003)
+    for began, slice_s in ((50, 0.003), (100, 0.5)):
+        bench.evaluator.apply_changes([NodeTaintsChanged("n1")], began)
+        bench.evaluate(began, slice_s)
+
+    assert bench.since == [0, 1_050, 1_100], "what is found at the start may have been so for long"
 
 
 class Blocking(Bench):
