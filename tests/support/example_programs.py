@@ -35,6 +35,7 @@ class ExamplePrograms:
         """End them all."""
         for program in self._running:
             program.kill()
+            program.close()
 
     def start(self, name: str, *arguments: str) -> "ExampleProgram":
         """Start one by its file name."""
@@ -51,6 +52,7 @@ class ExampleProgram:
     def __init__(self, argv: list[str], output: Path) -> None:
         self._output = output
         self._errors = output.with_suffix(".err")
+        self._lives, held = os.pipe()  # it and its children hold the other end
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             self._process = subprocess.Popen(
                 argv,
@@ -59,7 +61,9 @@ class ExampleProgram:
                 stderr=err,
                 cwd=output.parent,
                 start_new_session=True,  # a shell's children end with it
+                pass_fds=(held,),
             )
+        os.close(held)
 
     @property
     def printed(self) -> list[str]:
@@ -86,10 +90,18 @@ class ExampleProgram:
         return self._process.wait(within_s)
 
     def kill(self) -> None:
-        """End it and its children as a lost machine would; ended already is fine."""
+        """End it and its children as a lost machine would; ended already is fine.
+
+        It returns once all of them are gone: a child that is killed may print a line before.
+        """
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            os.read(self._lives, 1)
+
+    def close(self) -> None:
+        """Forget it."""
+        os.close(self._lives)
 
 
 class ExampleResult(NamedTuple):
