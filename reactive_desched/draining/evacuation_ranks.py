@@ -27,8 +27,8 @@ class RankedNode(Struct, frozen=True):
 
         Infinite where something is left and nothing would be gone.
         """
-        left = sum(self._size(pod, weights) for pod in (*self.skipped, *self.others))
-        gone = sum(self._size(pod, weights) for pod in self.eligible)
+        left = self._size((*self.skipped, *self.others), weights)
+        gone = self._size(self.eligible, weights)
         if gone > 0:
             return left / gone
         return inf if left > 0 else 0.0
@@ -38,17 +38,18 @@ class RankedNode(Struct, frozen=True):
         return sorted(
             self.eligible,
             key=lambda pod: (
-                -self._size(pod, weights),
+                -self._size((pod,), weights),
                 -pod.created_s,
                 pod.namespace,
                 pod.name,
             ),
         )
 
-    def _size(self, pod: Pod, weights: Weights) -> float:
-        has, asks = self.node.allocatable, pod.spec.requests
+    def _size(self, pods: Sequence[Pod], weights: Weights) -> float:
+        """Weigh the share of the node that pods request together; equal sums weigh the same."""
+        has = self.node.allocatable
         return sum(
-            weight * asks.get(resource, 0) / amount
+            weight * (sum(pod.spec.requests.get(resource, 0) for pod in pods) / amount)
             for resource, weight in weights.items()
             if (amount := has.get(resource, 0)) > 0
         )

@@ -77,6 +77,15 @@ def test_of_nodes_with_one_score_that_with_fewer_pods_comes_first_and_then_by_na
     assert costs(packing(), N1, N2, N3, *pods) == {"d": 0, "c": 1, "a": 2, "b": 3}
 
 
+def test_nodes_whose_pods_request_the_same_in_other_parts_have_one_score() -> None:
+    parts = [web(f"part-{each}", "n1", cpu, "0") for each, cpu in enumerate(("1", "2"))]
+    pods = [*parts, web("whole", "n2", "3", "0")]
+    others = [other("x", "n1", "1", "0"), other("y", "n2", "1", "0")]
+
+    found = costs(packing(**WEB), N1, N2, *pods, *others)
+    assert found == {"whole": 0, "part-1": 1, "part-0": 2}
+
+
 def test_pods_that_request_nothing_beside_others_come_last() -> None:
     pods = [web("none", "n1", "0", "0"), other("x", "n1"), web("b", "n2"), other("y", "n2", "9")]
 
