@@ -232,11 +232,13 @@ class DeletionCauses:
                 return deletion.ended(JOB_ENDED, f"{each.named(pod.namespace)}: {why}")
         uid = deletion.owners[-1].uid
         workload = self._owner_at(uid, deletion.version)
-        if not isinstance(workload, Workload) or len(deletion.owners) > _KNOWN_DEPTH:
+        wanted = workload.replicas if workload is not None else None
+        if wanted is None or len(deletion.owners) > _KNOWN_DEPTH:
             return deletion.ended(DELETED, f"whether {own} gave it up is not known")
-        numbers = f"{top} wants {workload.replicas} and has {deletion.others} without it"
-        is_too_many = deletion.others >= workload.replicas
-        rollout = workload.rollout or self._recent_rollout(uid, deletion, now)
+        numbers = f"{top} wants {wanted} and has {deletion.others} without it"
+        is_too_many = deletion.others >= wanted
+        rollout = workload.rollout if isinstance(workload, Workload) else ""
+        rollout = rollout or self._recent_rollout(uid, deletion, now)
         if rollout and not (is_too_many and rollout == UNOBSERVED):
             return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
         if is_too_many:

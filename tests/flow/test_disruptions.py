@@ -146,6 +146,10 @@ def deployment(wanted: int, rollout: str = "") -> tuple[Deployment, ReplicaSet]:
     return workload, ReplicaSet("owner-web", controller=above)
 
 
+def alone(wanted: int) -> tuple[ReplicaSet]:
+    return (ReplicaSet("owner-web", replicas=wanted),)
+
+
 @pytest.mark.parametrize(
     ("owners", "cause", "is_explained"),
     [
@@ -158,7 +162,13 @@ def deployment(wanted: int, rollout: str = "") -> tuple[Deployment, ReplicaSet]:
         pytest.param(deployment(2)[:1], "OwnerGone", True, id="its ReplicaSet is gone"),
         pytest.param(deployment(2)[1:], "OwnerGone", True, id="its Deployment is gone"),
         pytest.param((), "OwnerGone", True, id="both are gone"),
-        pytest.param((ReplicaSet("owner-web"),), "Deleted", True, id="a ReplicaSet of its own"),
+        pytest.param(
+            (ReplicaSet("owner-web"),), "Deleted", True, id="a ReplicaSet of no known size"
+        ),
+        pytest.param(
+            alone(2), "Deleted", False, id="a person deletes one of a ReplicaSet of its own"
+        ),
+        pytest.param(alone(1), "ScaledDown", True, id="a ReplicaSet of its own wants one"),
         pytest.param(
             (replace(deployment(2)[0], is_terminating=True), deployment(2)[1]),
             "OwnerGone",
@@ -388,6 +398,19 @@ async def test_a_pod_that_a_person_deletes_after_a_rollout_is_no_part_of_it() ->
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
 
     assert sorted(causes(flow)) == [("other", "Deleted"), ("web", "RolledOut")]
+
+
+async def test_pods_of_a_replica_set_that_its_deployment_gave_up_go_by_its_own_size() -> None:
+    web, other = (at(10, each) for each in replicas("web", "other"))
+    above, own = deployment(2)[1], alone(2)[0]
+    async with following(
+        at(9, deployment(2)[0]), at(9, replace(above, replicas=2)), web, other
+    ) as flow:
+        flow.deliver(at(20, own), at(30, alone(0)[0]))
+        flow.deliver(at(25, leaving(web)), at(31, leaving(other)))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert sorted(causes(flow)) == [("other", "ScaledDown"), ("web", "Deleted")]
 
 
 async def test_a_list_does_not_say_when_an_owner_changed() -> None:
