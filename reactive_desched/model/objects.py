@@ -102,6 +102,11 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
         """Say whether it is a Job of Kubernetes itself; others have kinds of that name as well."""
         return self.kind == "Job" and self.group in ("", "batch")
 
+    @property
+    def is_deployment(self) -> bool:
+        """Say whether it is a Deployment of Kubernetes itself, as above."""
+        return self.kind == "Deployment" and self.group in ("", "apps")
+
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
 

@@ -84,7 +84,7 @@ class ClusterState:
         self.pods = PodStore(self.nodes, hooks, DepartedPods(clock), RelabelledPods(clock))
         self.scaled = ScaledWorkloads(clock)
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
-            kind.record: ControllerStore(kind.record, hooks)
+            kind.record: ControllerStore(kind.record, hooks, self.scaled.follow_replica_set)
             if kind.record is ReplicaSet
             else Store(
                 kind.record,
@@ -311,19 +311,23 @@ class ControllerStore(Generic[OwnerT]):
     """ReplicaSets, of which only the controller, the size and an opt-out matter.
 
     Objects with the same controller share it, so that the thousands of old ReplicaSets of a cluster
-    take little memory; their size is that of their controller, and is not kept.
+    take little memory; the size of those of a Deployment is the Deployment's, and is not kept.
+    `follow` is called with what was there and what is there since.
     """
 
-    def __init__(self, kind: type[OwnerT], hooks: IndexHooks) -> None:
+    def __init__(
+        self, kind: type[OwnerT], hooks: IndexHooks, follow: Callable[[OwnerT, OwnerT], None]
+    ) -> None:
         self._kind = kind
         self._hooks = hooks
+        self._follow = follow
         self._controllers: dict[str, OwnerReference] = {}
-        self._sizes: dict[str, int | None] = {}  # of those without a controller
+        self._sizes: dict[str, int | None] = {}  # of those that no Deployment controls
         self._annotations: dict[str, tuple[str | None, str | None]] = {}
         self._terminating: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._controllers) + len(self._sizes)
+        return len(self.keys())
 
     def __iter__(self) -> Iterator[OwnerT]:
         return (owner for uid in self.keys() if (owner := self.get(uid)) is not None)
@@ -345,14 +349,14 @@ class ControllerStore(Generic[OwnerT]):
 
     def keys(self) -> list[str]:
         """Return a snapshot of the uids."""
-        return [*self._controllers, *self._sizes]
+        return [*self._controllers, *(uid for uid in self._sizes if uid not in self._controllers)]
 
     def upsert(self, obj: OwnerT) -> list[Change]:
         """Store what matters of an object; a difference is announced."""
         before = self._take_out(obj.uid)
-        if obj.controller is None:
+        if obj.controller is None or not obj.controller.is_deployment:
             self._sizes[obj.uid] = obj.replicas
-        else:
+        if obj.controller is not None:
             self._controllers[obj.uid] = obj.controller
         if (annotations := (obj.do_not_evict, obj.answer)) != (None, None):
             self._annotations[obj.uid] = annotations
@@ -376,6 +380,8 @@ class ControllerStore(Generic[OwnerT]):
         after = self.get(uid)
         if before == after:
             return []
+        if before is not None and after is not None:
+            self._follow(before, after)
         changes: list[Change] = [WorkloadChanged(uid)]
         return changes + self._hooks.call(self._hooks.objects.get(self._kind, ()), before, after)
 
@@ -520,9 +526,10 @@ class ClusterView:
         return self._deployments.get(uid) or self._stateful_sets.get(uid)
 
     def size_wait_s(self, uid: str, lasts_s: float, /) -> float:
-        """Return for how long a Deployment or StatefulSet must still keep its size to be steady.
+        """Return for how long a workload must still keep its size to be steady.
 
-        That is `lasts_s` for each time that it was scaled lately.
+        That is `lasts_s` for each time that it was scaled lately. A custom controller was where
+        one of its ReplicaSets was.
         """
         return self._state.scaled.wait_s(uid, lasts_s)
 

@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.model.objects import Workload
+from reactive_desched.model.objects import IntermediateOwner, Workload
 
 MAX_KEPT: Final = 5_000
 """So many workloads are kept; the sizes of those that were scaled before are old."""
@@ -14,7 +14,7 @@ MAX_TIMES: Final = 10
 
 
 class ScaledWorkloads:
-    """Keeps when Deployments and StatefulSets were scaled; `clock` gives monotonic seconds."""
+    """Keeps when workloads were scaled, by their uids; `clock` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -22,11 +22,22 @@ class ScaledWorkloads:
 
     def follow(self, before: Workload, after: Workload) -> None:
         """Keep the time where a workload wants another number of pods now."""
-        if before.uid != after.uid or before.replicas == after.replicas:
+        if before.uid == after.uid and before.replicas != after.replicas:
+            self._note(after.uid)
+
+    def follow_replica_set(self, before: IntermediateOwner, after: IntermediateOwner) -> None:
+        """Keep the time where a ReplicaSet was scaled, for what controls it, else for itself.
+
+        Of one that a Deployment controls the size is not known here: its Deployment is followed.
+        """
+        if before.replicas is None or after.replicas is None or before.replicas == after.replicas:
             return
-        times = self._scaled_at.pop(after.uid, None) or deque[float](maxlen=MAX_TIMES)
+        self._note(after.uid if after.controller is None else after.controller.uid)
+
+    def _note(self, uid: str) -> None:
+        times = self._scaled_at.pop(uid, None) or deque[float](maxlen=MAX_TIMES)
         times.append(self._clock())
-        self._scaled_at[after.uid] = times  # the one that was scaled longest ago is the first
+        self._scaled_at[uid] = times  # the one that was scaled longest ago is the first
         if len(self._scaled_at) > MAX_KEPT:
             self._scaled_at.popitem(last=False)
 

@@ -1,5 +1,6 @@
 """A workload that was scaled a moment ago is not evened out: its size may change again."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from reactive_desched.plugins.topology_spread import TopologySpreadArgs, Topolog
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.descheduled import DescheduledCluster
-from tests.support.sim_world import ZONE, SimulatedCluster
+from tests.support.sim_world import ZONE, SimulatedCluster, workload
 
 OTHERS = tuple(name for name in GuardName if name is not GuardName.STANDING_TIME)
 ANYWAY = {
@@ -19,11 +20,31 @@ ANYWAY = {
 }
 
 
-def spread_unevenly(replicas: int) -> tuple[SimulatedCluster, DescheduledCluster]:
+ROLLOUT = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "Rollout",
+    "name": "web",
+    "uid": "uid-of-rollout",
+    "controller": True,
+}
+
+
+def make_web(world: SimulatedCluster, replicas: int, owners: Sequence[Any] | None) -> None:
+    """Make a Deployment, or a ReplicaSet with these owners."""
+    spec = workload("web", replicas, cpu="100m", topologySpreadConstraints=[ANYWAY])
+    if owners is None:
+        world.create("deployments", "web", spec)
+    else:
+        world.create("replicasets", "web", spec, ownerReferences=list(owners))
+
+
+def spread_unevenly(
+    replicas: int, owners: Sequence[Any] | None = None
+) -> tuple[SimulatedCluster, DescheduledCluster]:
     """Return a cluster whose second zone opened long ago, when all pods had places elsewhere."""
     world = SimulatedCluster().nodes("n1/a", "n2/b")
     world.edit("nodes", "n2", unschedulable=True)
-    world.deployment("web", replicas, cpu="100m", topologySpreadConstraints=[ANYWAY])
+    make_web(world, replicas, owners)
     world.advance(60)
     plugin = plugin_from_policy(
         TopologySpreadPlugin, TopologySpreadArgs, constraints=["ScheduleAnyway"]
@@ -62,6 +83,22 @@ def test_each_time_that_a_workload_was_scaled_lately_it_is_left_alone_for_a_minu
 
     assert cluster.pods_by_node("web") == {"n1": 4, "n2": 4}
     assert waits_s <= cluster.evicted_at_s[0] - scaled_at <= waits_s + 30
+
+
+@pytest.mark.parametrize("owners", [[], [ROLLOUT]], ids=["none", "a Rollout"])
+def test_so_is_a_replica_set_that_no_deployment_controls(owners: list[Any]) -> None:
+    world, cluster = spread_unevenly(8, owners)
+    world.edit("replicasets", "web", replicas=9)
+    cluster.run(30)
+    scaled_at = world.clock.now()
+    world.edit("replicasets", "web", replicas=8)
+    cluster.run(30)
+    world.edit("nodes", "n2", unschedulable=False)
+
+    cluster.run(600)
+
+    assert cluster.pods_by_node("web") == {"n1": 4, "n2": 4}
+    assert 120 <= cluster.evicted_at_s[0] - scaled_at <= 150
 
 
 def test_a_workload_whose_size_changes_every_two_minutes_is_left_alone() -> None:
