@@ -7,8 +7,6 @@ from threading import Lock
 from bench.generate import LIST_VERSION, Dataset, Items
 from reactive_desched.state.resources import WATCHED_KINDS
 
-_PARTIAL = ("PartialObjectMetadata", "meta.k8s.io/v1")
-
 
 @dataclass
 class Resource:
@@ -82,7 +80,8 @@ def open_resources(data: Dataset) -> dict[str, Resource]:
     return {
         kind.path: Resource(
             kind.resource,
-            *(_PARTIAL if kind.metadata_only else (kind.kind, kind.api_version)),
+            kind.kind,
+            kind.api_version,
             data.items(kind.resource),
         )
         for kind in WATCHED_KINDS.values()

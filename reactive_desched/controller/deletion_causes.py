@@ -24,6 +24,7 @@ from reactive_desched.model.disruptions import (
 )
 from reactive_desched.model.job_tries import SUSPENDED
 from reactive_desched.model.objects import (
+    DaemonSet,
     Deployment,
     IntermediateOwner,
     Job,
@@ -59,18 +60,20 @@ MAX_VERSIONS_APART: Final = 100_000
 """Versions that are further apart say nothing of what was first: they may be of two stores, as an
 API server can keep some kinds in one of their own."""
 
-CAUSES_READ: Final = ("deployments", "statefulsets", "replicasets", "jobs", "namespaces")
+CAUSES_READ: Final = (
+    *("deployments", "statefulsets", "daemonsets", "replicasets", "jobs"),
+    "namespaces",
+)
 """The resources whose objects explain deletions."""
 
 _UNDER_WAY: Final = float("inf")
-_REPLICA_SET: Final = "ReplicaSet"
 _RESOURCES: Final = {
-    _REPLICA_SET: "replicasets",
+    "ReplicaSet": "replicasets",
     "Deployment": "deployments",
     "StatefulSet": "statefulsets",
+    "DaemonSet": "daemonsets",
 }
-_KNOWN_DEPTH: Final = 2
-"""A Deployment and its ReplicaSet: what is above them may decide for them."""
+"""The resources of the group `apps`, by kind."""
 
 
 class Deletion(Struct, frozen=True, gc=False):
@@ -125,7 +128,7 @@ class DeletionCauses:
 
     def adopt(self) -> None:
         """Note the workloads as they were found: what each was before its first change."""
-        for kind in (Deployment, StatefulSet):
+        for kind in (Deployment, StatefulSet, DaemonSet):
             self._workloads.update((each.uid, each) for each in self._view.store(kind))
 
     def follow(self, change: WorkloadChanged, now: float, version: int) -> None:
@@ -191,6 +194,7 @@ class DeletionCauses:
             self._view.workload(uid)
             or self._view.store(Job).get(uid)
             or self._view.store(ReplicaSet).get(uid)
+            or self._view.store(DaemonSet).get(uid)
         )
 
     def _owner_at(self, uid: str, version: int) -> Workload | IntermediateOwner | None:
@@ -224,23 +228,40 @@ class DeletionCauses:
             return deletion.ended(NAMESPACE_GONE)
         if not deletion.owners:
             return deletion.ended(DELETED, "it has no owner", is_explained=False)
-        own, top = (each.named(pod.namespace) for each in (deletion.owners[0], deletion.owners[-1]))
         for each in deletion.owners:
-            if self._is_owner_gone(each, deletion) and each.uid not in self._ended_jobs:
+            if self._is_owner_gone(each, deletion) and not self._has_ended_pods(each, deletion):
                 return deletion.ended(OWNER_GONE, each.named(pod.namespace))
             if why := self._why_job_gave_up(each, deletion):
                 return deletion.ended(JOB_ENDED, f"{each.named(pod.namespace)}: {why}")
-        uid = deletion.owners[-1].uid
-        workload = self._owner_at(uid, deletion.version)
-        wanted = workload.replicas if workload is not None else None
-        if wanted is None or len(deletion.owners) > _KNOWN_DEPTH:
-            return deletion.ended(DELETED, f"whether {own} gave it up is not known")
-        numbers = f"{top} wants {wanted} and has {deletion.others} without it"
+        for each in reversed(deletion.owners):
+            owner = self._owner_at(each.uid, deletion.version)
+            if owner is not None and owner.replicas is not None:
+                return self._explain_by(each, owner, deletion, now)
+        own = deletion.owners[0].named(pod.namespace)
+        return deletion.ended(DELETED, f"whether {own} gave it up is not known")
+
+    def _explain_by(
+        self,
+        reference: OwnerReference,
+        owner: Workload | IntermediateOwner,
+        deletion: Deletion,
+        now: float,
+    ) -> EndedPod:
+        """Return the cause of a deletion by an owner of a known size, as it was then.
+
+        It is the topmost one of which the size is known: a ReplicaSet, where what controls that is
+        no Deployment. A DaemonSet's controller counts nodes behind the deletions that follow.
+        """
+        name = reference.named(deletion.pod.namespace)
+        latest = self._owner(owner.uid)
+        wanted = latest.replicas if isinstance(latest, DaemonSet) else owner.replicas
+        assert wanted is not None, "its size is known"
+        numbers = f"{name} wants {wanted} and has {deletion.others} without it"
         is_too_many = deletion.others >= wanted
-        rollout = workload.rollout if isinstance(workload, Workload) else ""
-        rollout = rollout or self._recent_rollout(uid, deletion, now)
+        rollout = owner.rollout if isinstance(owner, Workload) else ""
+        rollout = rollout or self._recent_rollout(owner.uid, deletion, now)
         if rollout and not (is_too_many and rollout == UNOBSERVED):
-            return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
+            return deletion.ended(ROLLED_OUT, f"{name}: {rollout}")
         if is_too_many:
             return deletion.ended(SCALED_DOWN, numbers)
         return deletion.ended(DELETED, numbers, is_explained=False)
@@ -248,8 +269,11 @@ class DeletionCauses:
     def _recent_rollout(self, uid: str, deletion: Deletion, now: float) -> str:
         """Return a rollout that was over a moment ago, where versions do not say when."""
         rollout, until = self._rollouts.get(uid, ("", 0.0))
-        is_dated = deletion.version and uid in self._changes
-        return rollout if now <= until and not is_dated else ""
+        return rollout if now <= until and not self._is_dated(uid, deletion) else ""
+
+    def _is_dated(self, uid: str, deletion: Deletion) -> bool:
+        """Say whether it is known what an owner was when the deletion was written."""
+        return bool(deletion.version) and uid in self._changes
 
     def _is_namespace_gone(self, deletion: Deletion) -> bool:
         name = deletion.pod.namespace
@@ -257,6 +281,16 @@ class DeletionCauses:
         is_gone = deletion.has_namespace if namespace is None else namespace.is_terminating
         since = self._namespaces_deleted.get(name, 0)
         return is_gone and not _is_before(deletion.version, since)
+
+    def _has_ended_pods(self, owner: OwnerReference, deletion: Deletion) -> bool:
+        """Say whether a Job that is gone has ended its pods before.
+
+        That it has ended is written behind its pods' deletion, also where they go as it is deleted.
+        """
+        found = self._owner_at(owner.uid, deletion.version)
+        if self._is_dated(owner.uid, deletion) and isinstance(found, Job) and found.is_terminating:
+            return _is_over(found) or _is_late(found, deletion.seen_s)
+        return owner.uid in self._ended_jobs
 
     def _why_job_gave_up(self, owner: OwnerReference, deletion: Deletion) -> str:
         if not owner.is_batch_job:
@@ -269,17 +303,30 @@ class DeletionCauses:
         return SUSPENDED if is_suspended else ""
 
     def _is_owner_gone(self, owner: OwnerReference, deletion: Deletion) -> bool:
-        resource = "jobs" if owner.is_batch_job else _RESOURCES.get(owner.kind)
+        resource = _resource_of(owner)
         if resource is None or not self._view.is_readable(resource):
             return False
         found = self._owner_at(owner.uid, deletion.version)
         return found is None or found.is_terminating
 
 
+def _resource_of(owner: OwnerReference) -> str | None:
+    """Return the resource of an owner that is watched, if it is one."""
+    if owner.is_batch_job:
+        return "jobs"
+    return _RESOURCES.get(owner.kind) if owner.is_of_apps else None
+
+
 def _is_over(job: Job) -> bool:
     """Say whether a Job has ended; one that is being deleted may have had work left."""
     tries = job.tries
     return tries is not None and tries.is_over and (tries.has_ended or not job.is_terminating)
+
+
+def _is_late(job: Job, now_s: float) -> bool:
+    """Say whether the deadline of a Job has passed."""
+    deadline_s = None if job.tries is None else job.tries.deadline_s
+    return deadline_s is not None and deadline_s <= now_s
 
 
 def _is_before(version: int, other: int) -> bool:

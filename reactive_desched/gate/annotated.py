@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.model.approvals import ANSWER, MAX_APPROVED_S, parse_answer
 from reactive_desched.model.objects import (
+    DaemonSet,
     Deployment,
     IntermediateOwner,
     Job,
@@ -67,7 +68,7 @@ def carriers(pod: Pod, view: ClusterView) -> Iterator[Carrier]:
 def _owner(uid: str, view: ClusterView) -> IntermediateOwner | Workload | None:
     store = view.store
     between = store(ReplicaSet).get(uid) or store(Job).get(uid)
-    return between or view.workload(uid)
+    return between or view.workload(uid) or store(DaemonSet).get(uid)
 
 
 class AnnotatedAnswer(Struct, frozen=True):

@@ -689,9 +689,9 @@ GUARDS: Final = (
     Guard(
         GuardName.DO_NOT_EVICT,
         do_not_evict,
-        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, or its "
-        "namespace, the nearest of which decides, or on its node: `true`, a time, a duration since "
-        'the pod\'s creation, or `"false"`',
+        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment, StatefulSet or DaemonSet, "
+        "or its namespace, the nearest of which decides, or on its node: `true`, a time, a "
+        'duration since the pod\'s creation, or `"false"`',
         (OwnerIndex,),
     ),
     Guard(

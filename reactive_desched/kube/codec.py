@@ -36,9 +36,6 @@ from reactive_desched.state.kinds.kind import (
 from reactive_desched.state.resources import WATCHED_KINDS
 
 __all__ = [
-    "FULL_OBJECT",
-    "METADATA_ONLY",
-    "AcceptHeaders",
     "AnyCodec",
     "Codec",
     "ListPage",
@@ -93,22 +90,6 @@ class ListPage(Struct, frozen=True, gc=False):
     items_at: int = -1
 
 
-class AcceptHeaders(Struct, frozen=True, gc=False):
-    """The Accept headers of a list and of a watch."""
-
-    list: str
-    watch: str
-
-
-_JSON: Final = "application/json"
-FULL_OBJECT: Final = AcceptHeaders(_JSON, _JSON)
-# A server without this form sends whole objects, which decode the same.
-METADATA_ONLY: Final = AcceptHeaders(
-    f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
-    f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
-)
-
-
 class Codec(Protocol[T]):
     """Decodes one kind of object; raises nothing but `Malformed`."""
 
@@ -125,11 +106,6 @@ class Codec(Protocol[T]):
     @property
     def resource(self) -> str:
         """The name of the kind among those that are watched, for metrics."""
-        ...
-
-    @property
-    def accept(self) -> AcceptHeaders:
-        """Return which form of the objects to request."""
         ...
 
     def decode_event(self, line: bytes) -> WatchEvent[T]:
@@ -284,7 +260,6 @@ class ResourceCodec(Generic[W, Obj]):
         self.kind: Final = kind.kind
         self.path: Final = kind.path
         self.resource: Final = kind.resource
-        self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
         self._wire: Final = kind.wire
         self._on_unread: Final = on_unread
         self._convert: Final = self._reporting(kind.make_reader(tables), kind.unread_of)

@@ -105,7 +105,12 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
     @property
     def is_deployment(self) -> bool:
         """Say whether it is a Deployment of Kubernetes itself, as above."""
-        return self.kind == "Deployment" and self.group in ("", "apps")
+        return self.kind == "Deployment" and self.is_of_apps
+
+    @property
+    def is_of_apps(self) -> bool:
+        """Say whether Kubernetes' own group `apps` has its kind, where that has the name."""
+        return self.group in ("", "apps")
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
@@ -717,3 +722,7 @@ class StatefulSet(Workload, frozen=True, gc=False):
     """One StatefulSet; one that is not parallel creates its pods one after the other."""
 
     is_parallel: bool = False
+
+
+class DaemonSet(Workload, frozen=True, gc=False):
+    """One DaemonSet; it wants a pod on each node that it counted when it wrote its status."""

@@ -183,8 +183,7 @@ class _CountingCodec:
     """A codec that shows how many objects it has decoded."""
 
     def __init__(self, codec: AnyCodec, what: str, progress: Progress) -> None:
-        self.kind, self.path, self.accept = codec.kind, codec.path, codec.accept
-        self.resource = codec.resource
+        self.kind, self.path, self.resource = codec.kind, codec.path, codec.resource
         self._codec = codec
         self._what = what
         self._progress = progress

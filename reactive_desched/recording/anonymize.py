@@ -772,6 +772,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     },
     objects.Deployment: _WORKLOAD,
     objects.StatefulSet: _WORKLOAD,
+    objects.DaemonSet: _WORKLOAD,
     # what koordinator's programs and metrics say
     usage.NodeUsage: _USAGE,
     usage.NodeMetric: {**_USAGE, **_METADATA, "pods_usage": amounts},

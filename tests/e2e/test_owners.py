@@ -1,20 +1,18 @@
-"""What a real API server tells of owners' owners to the role in deploy/, metadata alone."""
+"""What a real API server shows of owners' owners to the role in deploy/."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
-import msgspec
 import pytest
 
 from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.kube.client.session import (
     KubeConfigOptions,
     Session,
-    WatchStream,
     open_session,
 )
-from reactive_desched.kube.codec import METADATA_ONLY, Codec
+from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
@@ -31,7 +29,6 @@ from tests.support.playground import OWNER, E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 ZONE = "topology.kubernetes.io/zone"
-PATHS = ["/apis/apps/v1/replicasets", "/apis/batch/v1/jobs"]
 FOLLOWED = (REPLICA_SETS, JOBS, NODES, PODS)
 
 
@@ -131,38 +128,3 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     owners = followed.view.index(OwnerIndex)
     pods = followed.state.index(NamespacePods).pods_of(space)
     assert deployment in {owners.chain(pod)[-1].uid for pod in pods}
-
-
-@pytest.mark.parametrize("path", PATHS)
-async def test_the_server_leaves_out_everything_but_metadata(
-    playground: E2ENamespace, session: Session, path: str
-) -> None:
-    playground.add_nodes("n1")
-    playground.deploy("web", 1)
-    playground.kubectl.apply(nightly(playground))
-    playground.kubectl.run(
-        *("create", "job", "-n", playground.namespace, "--from=cronjob/nightly", "by-hand")
-    )
-    answer = await session.request("GET", path, accept=METADATA_ONLY.list)
-
-    listed = msgspec.json.decode(answer.body)
-    assert (answer.status, listed["kind"]) == (200, "PartialObjectMetadataList")
-    assert listed["items"]
-    assert all("spec" not in item and "status" not in item for item in listed["items"])
-
-    params = {
-        "watch": "true",
-        "sendInitialEvents": "true",
-        "resourceVersionMatch": "NotOlderThan",
-        "allowWatchBookmarks": "true",
-        "timeoutSeconds": "30",
-    }
-    async with session.stream(path, params, accept=METADATA_ONLY.watch) as reply:
-        assert isinstance(reply, WatchStream)
-        lines = [msgspec.json.decode(await reply.readline())]
-        while lines[-1]["type"] != "BOOKMARK":
-            lines.append(msgspec.json.decode(await reply.readline()))
-    assert {line["object"]["kind"] for line in lines} == {"PartialObjectMetadata"}
-    assert all("spec" not in line["object"] for line in lines)
-    end = lines[-1]["object"]["metadata"]["annotations"]
-    assert end == {"k8s.io/initial-events-end": "true"}

@@ -16,6 +16,7 @@ from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.job_tries import SUSPENDED, JobTries
 from reactive_desched.model.objects import (
+    DaemonSet,
     Deployment,
     Job,
     Namespace,
@@ -150,6 +151,11 @@ def alone(wanted: int) -> tuple[ReplicaSet]:
     return (ReplicaSet("owner-web", replicas=wanted),)
 
 
+def of_rollout(wanted: int) -> tuple[ReplicaSet]:
+    above = OwnerReference("Rollout", "web", "top-web", True, "argoproj.io/v1alpha1")
+    return (ReplicaSet("owner-web", controller=above, replicas=wanted),)
+
+
 @pytest.mark.parametrize(
     ("owners", "cause", "is_explained"),
     [
@@ -169,6 +175,8 @@ def alone(wanted: int) -> tuple[ReplicaSet]:
             alone(2), "Deleted", False, id="a person deletes one of a ReplicaSet of its own"
         ),
         pytest.param(alone(1), "ScaledDown", True, id="a ReplicaSet of its own wants one"),
+        pytest.param(of_rollout(2), "Deleted", False, id="a person deletes one of a Rollout"),
+        pytest.param(of_rollout(0), "ScaledDown", True, id="a Rollout gives a ReplicaSet up"),
         pytest.param(
             (replace(deployment(2)[0], is_terminating=True), deployment(2)[1]),
             "OwnerGone",
@@ -200,6 +208,10 @@ async def test_a_deletion_has_the_cause_that_its_owner_shows(
     assert (ended.cause, ended.is_explained, ended.is_marked) == (cause, is_explained, False)
 
 
+def agent(nodes: int, rollout: str = "") -> DaemonSet:
+    return DaemonSet("default", "agent", "owner-agent", replicas=nodes, rollout=rollout)
+
+
 def batch_job(**tries: Any) -> Job:
     return Job("owner-batch", tries=JobTries(**tries))
 
@@ -213,7 +225,13 @@ def leaving_job() -> Job:
     ("owner", "of_state", "cause", "is_explained"),
     [
         (None, (), "Deleted", False),
-        ("DaemonSet/agent", (), "Deleted", True),
+        ("Fleet/agent", (), "Deleted", True),
+        ("DaemonSet/agent", (), "OwnerGone", True),
+        ("DaemonSet/agent", (agent(1),), "Deleted", False),
+        ("DaemonSet/agent", (agent(0),), "ScaledDown", True),
+        ("DaemonSet/agent", (agent(1, "rolls out"),), "RolledOut", True),
+        ("DaemonSet/agent", (agent(1, UNOBSERVED),), "RolledOut", True),
+        ("DaemonSet/agent", (replace(agent(1), is_terminating=True),), "OwnerGone", True),
         ("Job/batch", (), "OwnerGone", True),
         ("Job/batch", (batch_job(),), "Deleted", True),
         ("Job/batch", (batch_job(is_over=True),), "JobEnded", True),
@@ -247,7 +265,43 @@ async def test_a_deletion_is_unexplained_only_where_the_owner_would_know(
     assert (ended.cause, ended.is_explained) == (cause, is_explained)
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Deployment", "ReplicaSet"])
+async def test_of_a_kind_of_another_group_it_is_not_known_whether_the_owner_is_gone(
+    kind: str,
+) -> None:
+    kruise = OwnerReference(kind, "db", "owner-db", True, "apps.kruise.io/v1beta1")
+    web = replace(pod("web", on="n2"), owners=(kruise,))
+    async with following(web) as flow:
+        flow.delete(web)
+
+    [ended] = flow.intent_store.disruptions
+    assert (ended.cause, ended.is_explained) == ("Deleted", True)
+
+
 # --- watches of several resources, of which one is later than another ---
+
+
+async def test_a_daemon_set_counts_its_nodes_a_moment_after_it_deletes_a_pod() -> None:
+    work, other = (at(10, each) for each in replicas("work", "other", owner="DaemonSet/agent"))
+    async with following(at(9, agent(2)), work, other) as flow:
+        flow.deliver(at(20, agent(2, UNOBSERVED)), at(21, agent(2)))
+        flow.deliver(at(30, leaving(work)))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S - 0.1)
+        assert causes(flow) == [], "it may still be explained"
+        flow.deliver(at(31, agent(1)))
+        await anyio.sleep(0.2)
+
+    assert causes(flow) == [("work", "ScaledDown")]
+
+
+async def test_a_pod_that_a_person_deletes_before_a_rollout_of_its_daemon_set_is_no_part() -> None:
+    work, other = (at(10, each) for each in replicas("work", "other", owner="DaemonSet/agent"))
+    async with following(at(9, agent(2)), work, other) as flow:
+        flow.deliver(at(30, agent(2, UNOBSERVED)))
+        flow.deliver(at(25, leaving(work)), at(31, leaving(other)))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+    assert sorted(causes(flow)) == [("other", "RolledOut"), ("work", "Deleted")]
 
 
 async def test_the_end_of_a_job_may_arrive_a_moment_after_its_pods_are_deleted() -> None:

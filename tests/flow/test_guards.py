@@ -19,6 +19,7 @@ from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
     ContainerStatus,
+    DaemonSet,
     Deployment,
     Job,
     Namespace,
@@ -116,6 +117,8 @@ CRON_JOB = OwnerReference("CronJob", "nightly", "c-nightly", controller=True)
 IN_JOB = pod("web", on="n1", owner="Job/nightly")
 IN_STATEFUL_SET = pod("web-0", on="n1", owner="StatefulSet/web")
 STATEFUL_SET = StatefulSet("default", "web", "owner-web")
+IN_DAEMON_SET = pod("web", on="n1", owner="DaemonSet/web")
+DAEMON_SET = DaemonSet("default", "web", "owner-web")
 WEB_DEPLOYMENT = Deployment("default", "web", "d-web")
 DO_NOT_EVICT = only(GuardName.DO_NOT_EVICT)
 
@@ -129,6 +132,7 @@ DO_NOT_EVICT = only(GuardName.DO_NOT_EVICT)
         pytest.param([WEB], SET, id="its ReplicaSet, whose Deployment is not known"),
         pytest.param([IN_JOB], Job("owner-nightly", controller=CRON_JOB), id="its Job"),
         pytest.param([IN_STATEFUL_SET], STATEFUL_SET, id="its StatefulSet"),
+        pytest.param([IN_DAEMON_SET], DAEMON_SET, id="its DaemonSet"),
         pytest.param([WEB], SPACE, id="its namespace"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What guards read of Deployments, StatefulSets, annotations, nodes and pods."""
+"""What guards and the record read of workloads, annotations, nodes and pods."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.model.objects import Deployment, Job, ReplicaSet, StatefulSet
+from reactive_desched.model.objects import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.job import JOB
 from reactive_desched.state.kinds.kind import WatchedKind
@@ -15,7 +15,7 @@ from reactive_desched.state.kinds.node import NODE
 from reactive_desched.state.kinds.owners import REPLICA_SET
 from reactive_desched.state.kinds.pdb import PDB
 from reactive_desched.state.kinds.pod import POD
-from reactive_desched.state.kinds.workloads import DEPLOYMENT, STATEFUL_SET
+from reactive_desched.state.kinds.workloads import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, UNOBSERVED
 
 Json = dict[str, Any]  # any JSON object
 NAME = {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "7"}
@@ -77,6 +77,39 @@ def test_a_deployment_that_is_paused_rolls_nothing_out() -> None:
     assert read(DEPLOYMENT, spec={"replicas": 3, "paused": True}, status=status).rollout == ""
     unobserved = status | {"observedGeneration": 1}
     assert read(DEPLOYMENT, spec={"replicas": 3, "paused": True}, status=unobserved).rollout
+
+
+SCHEDULED = {"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "status", "rollout"),
+    [
+        pytest.param("RollingUpdate", {}, "", id="at rest"),
+        pytest.param("RollingUpdate", {"observedGeneration": 1}, UNOBSERVED, id="not observed yet"),
+        pytest.param(
+            "RollingUpdate",
+            {"updatedNumberScheduled": 1},
+            "1 of 3 pods have the new template",
+            id="under way",
+        ),
+        pytest.param(
+            "RollingUpdate",
+            {"updatedNumberScheduled": None},
+            "0 of 3 pods have the new template",
+            id="just begun",
+        ),
+        pytest.param("OnDelete", {"updatedNumberScheduled": 1}, "", id="on delete"),
+    ],
+)
+def test_a_daemon_set_wants_a_pod_on_each_node_that_it_counted(
+    strategy: str, status: Json, rollout: str
+) -> None:
+    spec = {"updateStrategy": {"type": strategy}}
+    metadata = {"annotations": OPT_OUT}
+    found = read(DAEMON_SET, spec=spec, status=SCHEDULED | status, metadata=metadata)
+
+    assert found == DaemonSet("shop", "web", "u1", 7, 3, rollout, "true")
 
 
 REVISIONS = {"currentRevision": "a", "updateRevision": "a"}

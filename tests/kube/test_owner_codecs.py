@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.codec import FULL_OBJECT, METADATA_ONLY
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
@@ -130,13 +129,6 @@ def test_what_cannot_be_read_is_named(members: JSON, reason: str) -> None:
         fresh().replica_sets.decode_object(text(partial(**members)))
 
     assert (caught.value.kind, caught.value.name) == ("ReplicaSet", "shop/web-5d")
-
-
-def test_only_replica_sets_are_asked_for_their_metadata_alone() -> None:
-    forms = {each.kind: each.accept for each in fresh().all()}
-
-    assert {kind for kind, form in forms.items() if form == METADATA_ONLY} == {"ReplicaSet"}
-    assert {form for kind, form in forms.items() if form != METADATA_ONLY} == {FULL_OBJECT}
 
 
 def test_siblings_share_what_controls_them_whatever_else_is_written_there() -> None:

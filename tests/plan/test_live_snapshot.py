@@ -30,7 +30,7 @@ class Server:
         self.answers: dict[str, list[ApiResponse | Unreachable]] = {}
         self.asked: list[tuple[str, str]] = []
 
-    async def request(  # noqa: PLR0913 -- as a Transport has it
+    async def request(
         self,
         method: str,
         path: str,
@@ -38,7 +38,6 @@ class Server:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "",
-        accept: str = "",
         limits: object = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
         into: Callable[[], Awaitable[bytearray]] | None = None,
@@ -56,7 +55,7 @@ class Server:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, accept: str = "", open_s: float | None = None
+        self, path: str, params: Mapping[str, str], *, open_s: float | None = None
     ) -> AsyncIterator[WatchStream | ApiResponse]:
         raise AssertionError(f"nothing is to be watched, and {path} was")
         yield  # a generator, as the contract wants

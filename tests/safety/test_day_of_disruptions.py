@@ -70,19 +70,20 @@ EXPECTED = {
     "disk": "TerminationByKubelet",
     "budgeted": "Deleted",
     "unmatched": "EvictionByEvictionAPI",
-    "daemon": "Deleted",
-    "daemon-gone": "Deleted",
+    "daemon": "RolledOut",
+    "daemon-gone": "OwnerGone",
+    "daemon-closed": "ScaledDown",
+    "daemon-lost": "DeletionByPodGC",
     "replicas-gone": "OwnerGone",
-    "replicas-scaled": "Deleted",
+    "replicas-scaled": "ScaledDown",
     "replaced": "OwnerGone",
-    "released": "Deleted",
+    "released": "ScaledDown",
     "ours": OURS,
 }
 """The cause of the end of the pods of each workload, which runs on a node of its own.
 
 One whose name begins with `set` is a StatefulSet, with `job` a Job of two pods, with `daemon` a
-DaemonSet, with `replicas` a ReplicaSet, else a Deployment. Of DaemonSets nothing is watched, and of
-ReplicaSets the metadata alone: what they give up by themselves was deleted, and no more is known.
+DaemonSet, with `replicas` a ReplicaSet, else a Deployment.
 """
 
 
@@ -263,13 +264,24 @@ class Day(Story):
         evict(self.world.store, "default", name, DeleteOptions())
 
     def end_daemon(self) -> None:
-        """Want another template of a DaemonSet, whose rollout the record does not know."""
+        """Want another template of a DaemonSet."""
         self.world.store.delete("resourcequotas", "default", "none")
         self._edit("daemon", template=_spec("daemon", cpu="2")["template"])
 
     def end_daemon_gone(self) -> None:
         """Delete a DaemonSet."""
         self.world.store.delete("daemonsets", "default", "daemon-gone")
+
+    def end_daemon_closed(self) -> None:
+        """Take the label from the node that the DaemonSet wants its pod on."""
+        self.world.store.modify(
+            *("nodes", "", "daemon-closed"),
+            lambda it: {**it, "metadata": {**it["metadata"], "labels": {}}},
+        )
+
+    def end_daemon_lost(self) -> None:
+        """Take the node of a DaemonSet's pod away."""
+        self.world.store.delete("nodes", "", "daemon-lost")
 
     def end_replicas_gone(self) -> None:
         """Delete a ReplicaSet that has no Deployment."""

@@ -56,7 +56,6 @@ _CAUSES: Final = {
     Garbage: "OwnerGone",
     Namespaces: "NamespaceGone",
     Jobs: "JobEnded",
-    DaemonSets: "Deleted",
 }
 """What the end of a pod is called that a part of the cluster wrote."""
 
@@ -117,8 +116,8 @@ class Truth:
             return self._of_replica_set(pod)
         if isinstance(part, StatefulSets):
             return self._of_stateful_set(pod)
-        if isinstance(part, Garbage) and (controller_of(pod) or {}).get("kind") == "DaemonSet":
-            return "Deleted"  # nothing is watched of DaemonSets
+        if isinstance(part, DaemonSets):
+            return self._of_daemon_set(pod)
         return _CAUSES[type(part)]
 
     def _of_replica_set(self, pod: Obj) -> str:
@@ -129,13 +128,22 @@ class Truth:
         if found is None:  # deleted in the same moment
             return "ScaledDown"
         above = controller_of(found)
-        if above is None:  # how many pods it wants is in no metadata
-            return "Deleted"
+        if above is None:
+            return "ScaledDown"
         deployment = self._world.store.get("deployments", home, above["name"])
         if deployment is None:  # deleted in the same moment
             return "ScaledDown"
         wanted = template_hash(deployment["spec"]["template"])
         return "ScaledDown" if labels_of(pod)["pod-template-hash"] == wanted else "RolledOut"
+
+    def _of_daemon_set(self, pod: Obj) -> str:
+        owner = controller_of(pod)
+        assert owner is not None, "a DaemonSet deletes its own pods"
+        found = self._world.store.get("daemonsets", namespace_of(pod), owner["name"])
+        assert found is not None, "it has not gone yet"
+        wanted = template_hash(found["spec"]["template"])
+        is_outdated = labels_of(pod)["controller-revision-hash"] != wanted
+        return "RolledOut" if is_outdated else "ScaledDown"
 
     def _of_stateful_set(self, pod: Obj) -> str:
         owner = controller_of(pod)

@@ -398,8 +398,6 @@ class Life:
 
     def _take_in(self, resource: str, obj: Obj) -> Any:
         self.told.take_in(resource, obj)
-        if WATCHED_KINDS[resource].metadata_only:
-            obj = {"metadata": obj["metadata"]}  # as the API server sends it
         return self._codecs[resource].decode_object(msgspec.json.encode(obj))
 
 

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import Body, parse_status
-from reactive_desched.kube.codec import FULL_OBJECT, ListPage, WatchEvent
+from reactive_desched.kube.codec import ListPage, WatchEvent
 
 __all__ = ["FakeCodec", "FakeObject", "RecordingEventHandler"]
 
@@ -53,7 +53,6 @@ class FakeCodec:
     path = "/apis/testing/v1/things"
     kind = "Thing"
     resource = "things"
-    accept = FULL_OBJECT
 
     def decode_event(self, line: bytes) -> WatchEvent[FakeObject]:
         """Decode one watch line."""

@@ -101,7 +101,7 @@ class WatchStream(Struct, frozen=True):
 class Transport(Protocol):
     """A request with a whole response, or a stream of lines."""
 
-    async def request(  # noqa: PLR0913 -- each is one part of a request
+    async def request(
         self,
         method: str,
         path: str,
@@ -109,7 +109,6 @@ class Transport(Protocol):
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = _JSON,
-        accept: str = _JSON,
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
         into: Callable[[], Awaitable[bytearray]] | None = None,
@@ -127,7 +126,6 @@ class Transport(Protocol):
         path: str,
         params: Mapping[str, str],
         *,
-        accept: str = _JSON,
         open_s: float | None = None,
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
         """Open a watch, in `open_s` or the time of the session's limits.
@@ -229,7 +227,7 @@ class Session:
         """The kubeconfig's context; None where the service account of our pod is used."""
         return self.credentials.config.context
 
-    async def request(  # noqa: PLR0913 -- each is one part of a request
+    async def request(
         self,
         method: str,
         path: str,
@@ -237,7 +235,6 @@ class Session:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = _JSON,
-        accept: str = _JSON,
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
         into: Callable[[], Awaitable[bytearray]] | None = None,
@@ -248,9 +245,7 @@ class Session:
             await self.rate_limiter.wait(priority)
         timeout = _request_timeout(limits)
         read_buffer_bytes = _READ_BUFFER_BYTES if into is None else _HELD_BUFFER_BYTES
-        call = _Request(
-            method, path, params, body, content_type, accept, timeout, read_buffer_bytes
-        )
+        call = _Request(method, path, params, body, content_type, timeout, read_buffer_bytes)
         stream: aiohttp.StreamReader | None = None
         access = self.credentials.config
         try:
@@ -271,7 +266,6 @@ class Session:
         path: str,
         params: Mapping[str, str],
         *,
-        accept: str = _JSON,
         open_s: float | None = None,
     ) -> AsyncIterator[WatchStream | ApiResponse]:
         """Open a watch, in `open_s` or the time of the session's limits.
@@ -280,7 +274,7 @@ class Session:
         """
         limits = self.limits
         await self.rate_limiter.wait(RequestPriority.WATCH)
-        call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
+        call = _Request("GET", path, params, None, _JSON, _stream_timeout(limits))
         access = self.credentials.config
         reply = await self._open(call, open_s or limits.open_s)
         try:
@@ -362,7 +356,7 @@ class Session:
 
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
         access = self.credentials.config
-        headers = [*access.headers.items(), *access.impersonation, ("Accept", call.accept)]
+        headers = [*access.headers.items(), *access.impersonation, ("Accept", _JSON)]
         if call.body is not None:
             headers.append(("Content-Type", call.content_type))
         query = f"?{urlencode(call.params)}" if call.params else ""
@@ -481,7 +475,6 @@ class _Request(Struct, frozen=True, gc=False):
     params: Mapping[str, str] | None
     body: bytes | None
     content_type: str
-    accept: str
     timeout: aiohttp.ClientTimeout
     read_buffer_bytes: int = _READ_BUFFER_BYTES
 

@@ -251,7 +251,6 @@ class SilenceCheck(Generic[T]):
                 "GET",
                 self._codec.path,
                 params=params,
-                accept=self._codec.accept.watch,
                 limits=_LIMITS,
                 priority=RequestPriority.WATCH,
             )

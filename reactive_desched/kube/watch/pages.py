@@ -214,7 +214,7 @@ class PageFetcher(Generic[T]):
         page: ListPage | WatchEnd
         try:
             response = await self._session.request(
-                "GET", self._codec.path, params=params, accept=self._codec.accept.list, into=into
+                "GET", self._codec.path, params=params, into=into
             )
         except (Unreachable, RateLimited) as error:
             page = end_from_error(error)

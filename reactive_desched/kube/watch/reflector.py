@@ -172,7 +172,6 @@ class Reflector(WatchEventHandler[T]):
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
         self._path, self._resource = codec.path, codec.resource
-        self._watch_accept = codec.accept.watch
         self._store = store
         self._clock = clock or SystemClock()
         self._rng = rng or Random()  # noqa: S311  jitter is no secret
@@ -352,7 +351,7 @@ class Reflector(WatchEventHandler[T]):
         self, params: dict[str, str], open_s: float | None = None
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
         self._enter_epoch()
-        return self._session.stream(self._path, params, accept=self._watch_accept, open_s=open_s)
+        return self._session.stream(self._path, params, open_s=open_s)
 
     def _begin_list(self) -> None:
         self._enter_epoch()

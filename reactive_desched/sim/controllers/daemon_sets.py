@@ -116,8 +116,10 @@ class DaemonSets(Reconciler):
     ) -> None:
         held: dict[str, Obj] = {}
         for pod in self._owned(owner):
-            node = nodes.get(_target(pod))
-            unwanted = node is None or not placement.may_stay(node) or is_terminal(pod)
+            if (node := nodes.get(_target(pod))) is None:
+                unwanted = not node_of(pod)  # what ran on it is the pod garbage collector's
+            else:
+                unwanted = not placement.may_stay(node) or is_terminal(pod)
             if unwanted and not is_terminating(pod):
                 self._pods.delete_for(owner, pod, draws_uid=False)
             else:

@@ -179,8 +179,6 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     read_for: str
     """Why the controller reads the kind, as SECURITY.md says it."""
     if_forbidden: str = ""
-    metadata_only: bool = False
-    """Whether the API server is asked for PartialObjectMetadata instead of whole objects."""
 
     @property
     def group(self) -> str:

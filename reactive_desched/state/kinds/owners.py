@@ -1,4 +1,4 @@
-"""ReplicaSets: what controls them, and whether they keep their pods from eviction."""
+"""ReplicaSets: their size, what controls them, and whether they keep their pods from eviction."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -42,7 +42,7 @@ class OwnerSpec(WireStruct, frozen=True, gc=False):
 
 
 class WireOwner(WireStruct, frozen=True, gc=False):
-    """A ReplicaSet's JSON, whole or as PartialObjectMetadata."""
+    """A ReplicaSet's JSON."""
 
     metadata: OwnerMetadata
     spec: OwnerSpec = OwnerSpec()
@@ -110,7 +110,6 @@ REPLICA_SET: Final = WatchedKind(
     wire=WireOwner,
     make_reader=_reader,
     purpose=Purpose.OWNERS,
-    read_for="the Deployment above a pod's ReplicaSet",
+    read_for="the Deployment above a pod's ReplicaSet, and the size of one without",
     if_forbidden=NO_TOPMOST_OWNER,
-    metadata_only=True,
 )

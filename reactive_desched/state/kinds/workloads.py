@@ -1,10 +1,10 @@
-"""Deployments and StatefulSets: how many pods they want, and whether they are rolling out."""
+"""Deployments, StatefulSets and DaemonSets: the number of pods they want, and their rollouts."""
 
 from collections.abc import Callable
 from typing import Final
 
 from reactive_desched.model.changes import WorkloadChanged
-from reactive_desched.model.objects import Deployment, StatefulSet, Workload
+from reactive_desched.model.objects import DaemonSet, Deployment, StatefulSet, Workload
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
 from reactive_desched.state.kinds.kind import (
     NO_OPT_OUT,
@@ -18,7 +18,7 @@ from reactive_desched.state.kinds.kind import (
 )
 from reactive_desched.text.counts import agree, format_count
 
-__all__ = ["DEPLOYMENT", "STATEFUL_SET", "UNOBSERVED"]
+__all__ = ["DAEMON_SET", "DEPLOYMENT", "STATEFUL_SET", "UNOBSERVED"]
 
 UNOBSERVED: Final = "its latest change is not observed yet"
 """The rollout of a workload whose change may be one, or another size."""
@@ -47,14 +47,14 @@ class RollingUpdate(WireStruct, frozen=True, gc=False):
 
 
 class UpdateStrategy(WireStruct, frozen=True, gc=False):
-    """The way in which a StatefulSet replaces its pods."""
+    """The way in which a StatefulSet or DaemonSet replaces its pods."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
 
 
 class WorkloadSpec(WireStruct, frozen=True, gc=False):
-    """The spec of a Deployment or StatefulSet; one pod is the API server's default."""
+    """The spec of a workload; one pod is the API server's default where it has a number."""
 
     replicas: int | None = None
     paused: bool = False
@@ -70,7 +70,7 @@ class WorkloadCondition(WireStruct, frozen=True, gc=False):
 
 
 class WorkloadStatus(WireStruct, frozen=True, gc=False):
-    """The status of a Deployment or StatefulSet."""
+    """The status of a workload."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -78,10 +78,12 @@ class WorkloadStatus(WireStruct, frozen=True, gc=False):
     current_revision: str = ""
     update_revision: str = ""
     conditions: tuple[WorkloadCondition, ...] = ()
+    desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
 
 
 class WireWorkload(WireStruct, frozen=True, gc=False):
-    """The JSON of a Deployment or StatefulSet."""
+    """The JSON of a Deployment, StatefulSet or DaemonSet."""
 
     metadata: WorkloadMetadata
     spec: WorkloadSpec = WorkloadSpec()
@@ -127,18 +129,29 @@ def _stateful_set_rollout(wire: WireWorkload) -> str:
     return ""
 
 
+def _daemon_set_rollout(wire: WireWorkload) -> str:
+    """Say what of a rollout is under way, as `kubectl rollout status` does."""
+    status = wire.status
+    if status.observed_generation < wire.metadata.generation:
+        return UNOBSERVED
+    wanted, updated = status.desired_number_scheduled, status.updated_number_scheduled
+    if wire.spec.update_strategy.type == _ON_DELETE or updated >= wanted:
+        return ""
+    return f"{updated} of {wanted} pods have the new template"
+
+
 _Fields = tuple[str, str, str, int, int, str, str | None, str | None, bool]
 """The fields of a Workload, in their order."""
 
 
-def _fields(wire: WireWorkload, rollout: str, tables: InternTables) -> _Fields:
+def _fields(wire: WireWorkload, replicas: int, rollout: str, tables: InternTables) -> _Fields:
     metadata = wire.metadata
     return (
         tables.texts.intern(metadata.namespace),
         metadata.name,
         metadata.uid,
         parse_resource_version(metadata.resource_version),
-        wire.replicas,
+        replicas,
         rollout,
         metadata.annotations.do_not_evict,
         metadata.annotations.answer,
@@ -147,13 +160,19 @@ def _fields(wire: WireWorkload, rollout: str, tables: InternTables) -> _Fields:
 
 
 def _deployment_reader(tables: InternTables) -> Callable[[WireWorkload], Deployment]:
-    return lambda wire: Deployment(*_fields(wire, _deployment_rollout(wire), tables))
+    return lambda wire: Deployment(*_fields(wire, wire.replicas, _deployment_rollout(wire), tables))
 
 
 def _stateful_set_reader(tables: InternTables) -> Callable[[WireWorkload], StatefulSet]:
     return lambda wire: StatefulSet(
-        *_fields(wire, _stateful_set_rollout(wire), tables),
+        *_fields(wire, wire.replicas, _stateful_set_rollout(wire), tables),
         is_parallel=wire.spec.pod_management_policy == _PARALLEL,
+    )
+
+
+def _daemon_set_reader(tables: InternTables) -> Callable[[WireWorkload], DaemonSet]:
+    return lambda wire: DaemonSet(
+        *_fields(wire, wire.status.desired_number_scheduled, _daemon_set_rollout(wire), tables)
     )
 
 
@@ -190,4 +209,19 @@ STATEFUL_SET: Final = WatchedKind(
     purpose=Purpose.OWNERS,
     read_for="sizes, rollouts and opt-outs of StatefulSets",
     if_forbidden=_NO_ROLLOUT.format("StatefulSets"),
+)
+DAEMON_SET: Final = WatchedKind(
+    kind="DaemonSet",
+    resource="daemonsets",
+    api_version="apps/v1",
+    namespaced=True,
+    record=DaemonSet,
+    wire=WireWorkload,
+    make_reader=_daemon_set_reader,
+    make_change=_changed,
+    purpose=Purpose.OWNERS,
+    read_for="rollouts and opt-outs of DaemonSets",
+    if_forbidden=(
+        "opt-outs of DaemonSets are not seen, and why their pods were deleted is not known"
+    ),
 )

@@ -71,6 +71,20 @@ def test_a_node_that_stops_matching_loses_its_pod() -> None:
     assert world.names() == set()
 
 
+def test_a_pod_whose_node_is_gone_is_left_to_the_pod_garbage_collector() -> None:
+    world = SimulatedCluster().nodes("n1", "n2")
+    daemon_set(world)
+    world.advance(5)
+
+    world.store.delete("nodes", "", "n1")
+    world.advance(30)
+    assert nodes_with_agent(world) == ["n1", "n2"]
+    assert world.status("daemonsets", "agent")["desiredNumberScheduled"] == 1
+    world.advance(30)
+
+    assert nodes_with_agent(world) == ["n2"]
+
+
 def test_pods_stay_on_a_silent_node() -> None:
     world = SimulatedCluster().nodes("n1")
     daemon_set(world)
