@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.model.changes import NamespaceChanged, WorkloadChanged
+from reactive_desched.model.changes import NamespaceChanged, NodeGone, WorkloadChanged
 from reactive_desched.model.disruptions import (
     CAUSES,
     DELETED,
@@ -29,11 +29,13 @@ from reactive_desched.model.objects import (
     IntermediateOwner,
     Job,
     Namespace,
+    Node,
     OwnerReference,
     Pod,
     ReplicaSet,
     StatefulSet,
     Workload,
+    controller_of,
 )
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -47,11 +49,11 @@ MAX_ROLLOUTS: Final = 10_000
 """So many rollouts are kept, of one workload each; then the oldest is forgotten."""
 
 MAX_ENDED_JOBS: Final = 10_000
-"""So many Jobs that have ended are remembered; then the oldest is forgotten."""
+"""So many Jobs that have ended, or had a pod that has, are kept; then the oldest is forgotten."""
 
 MAX_DATED_OWNERS: Final = 10_000
-"""Of so many owners and namespaces the latest changes are kept; then those of the one that changed
-longest ago are forgotten."""
+"""Of so many owners, namespaces and nodes the latest changes are kept; then those of the one that
+changed longest ago are forgotten."""
 
 MAX_DATED_CHANGES: Final = 16
 """So many changes of one owner are kept; then the oldest is forgotten."""
@@ -73,7 +75,7 @@ _RESOURCES: Final = {
     "StatefulSet": "statefulsets",
     "DaemonSet": "daemonsets",
 }
-"""The resources of the group `apps`, by kind."""
+"""The resources of Kubernetes' own workloads by kind, except Jobs."""
 
 
 class Deletion(Struct, frozen=True, gc=False):
@@ -122,9 +124,11 @@ class DeletionCauses:
         self._view = view
         self._rollouts: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._ended_jobs: OrderedDict[str, None] = OrderedDict()
+        self._first_ends: OrderedDict[str, int] = OrderedDict()  # of the pods of each Job
         self._workloads: dict[str, Workload] = {}
         self._changes: OrderedDict[str, deque[_DatedChange]] = OrderedDict()
         self._namespaces_deleted: OrderedDict[str, int] = OrderedDict()
+        self._nodes_deleted: OrderedDict[str, int] = OrderedDict()
 
     def adopt(self) -> None:
         """Note the workloads as they were found: what each was before its first change."""
@@ -153,6 +157,15 @@ class DeletionCauses:
         elif (kept := self._rollouts.get(uid)) is not None and kept[1] == _UNDER_WAY:
             self._rollouts[uid] = kept[0], now + ROLLOUT_KEPT_S
 
+    def note_ended(self, pod: Pod) -> None:
+        """Keep with which version the first pod of a Job ended, which may end the Job."""
+        owner = controller_of(pod.owners)
+        if owner is None or not owner.is_batch_job:
+            return
+        self._first_ends.setdefault(owner.uid, pod.resource_version)
+        if len(self._first_ends) > MAX_ENDED_JOBS:
+            self._first_ends.popitem(last=False)
+
     def follow_namespace(self, change: NamespaceChanged, version: int) -> None:
         """Remember with which version a namespace began to go; 0 is one that is not known."""
         namespace = self._view.store(Namespace).get(change.namespace)
@@ -162,6 +175,15 @@ class DeletionCauses:
             self._namespaces_deleted[change.namespace] = version
             if len(self._namespaces_deleted) > MAX_DATED_OWNERS:
                 self._namespaces_deleted.popitem(last=False)
+
+    def follow_node(self, change: NodeGone, version: int) -> None:
+        """Remember with which version a node was deleted; 0 is one that is not known."""
+        if self._view.store(Node).get(change.node) is not None:
+            return
+        self._nodes_deleted.pop(change.node, None)
+        self._nodes_deleted[change.node] = version
+        if len(self._nodes_deleted) > MAX_DATED_OWNERS:
+            self._nodes_deleted.popitem(last=False)
 
     def _date(self, uid: str, owner: Workload | IntermediateOwner | None, version: int) -> None:
         """Keep what an owner was before this change, where that and its version are known.
@@ -250,14 +272,18 @@ class DeletionCauses:
         """Return the cause of a deletion by an owner of a known size, as it was then.
 
         It is the topmost one of which the size is known: a ReplicaSet, where what controls that is
-        no Deployment. A DaemonSet's controller counts nodes behind the deletions that follow.
+        no Deployment. A DaemonSet's controller deletes pods from nodes that are there, and counts
+        these behind.
         """
-        name = reference.named(deletion.pod.namespace)
-        latest = self._owner(owner.uid)
-        wanted = latest.replicas if isinstance(latest, DaemonSet) else owner.replicas
+        pod, wanted, latest = deletion.pod, owner.replicas, self._owner(owner.uid)
+        may_be_too_many = True
+        if isinstance(latest, DaemonSet):
+            wanted = latest.replicas
+            may_be_too_many = self._had_node(deletion)
+        name = reference.named(pod.namespace)
         assert wanted is not None, "its size is known"
         numbers = f"{name} wants {wanted} and has {deletion.others} without it"
-        is_too_many = deletion.others >= wanted
+        is_too_many = may_be_too_many and deletion.others >= wanted
         rollout = owner.rollout if isinstance(owner, Workload) else ""
         rollout = rollout or self._recent_rollout(owner.uid, deletion, now)
         if rollout and not (is_too_many and rollout == UNOBSERVED):
@@ -265,6 +291,12 @@ class DeletionCauses:
         if is_too_many:
             return deletion.ended(SCALED_DOWN, numbers)
         return deletion.ended(DELETED, numbers, is_explained=False)
+
+    def _had_node(self, deletion: Deletion) -> bool:
+        """Say whether the node of a pod was there when the deletion was written."""
+        node = deletion.pod.node
+        is_there = self._view.store(Node).get(node) is not None
+        return is_there or _is_before(deletion.version, self._nodes_deleted.get(node, 0))
 
     def _recent_rollout(self, uid: str, deletion: Deletion, now: float) -> str:
         """Return a rollout that was over a moment ago, where versions do not say when."""
@@ -285,11 +317,16 @@ class DeletionCauses:
     def _has_ended_pods(self, owner: OwnerReference, deletion: Deletion) -> bool:
         """Say whether a Job that is gone has ended its pods before.
 
-        That it has ended is written behind its pods' deletion, also where they go as it is deleted.
+        That it has ended is written behind their deletion. One that was being deleted then may have
+        ended because they went: it had a reason of its own where another pod had ended before, or
+        its deadline had passed.
         """
         found = self._owner_at(owner.uid, deletion.version)
         if self._is_dated(owner.uid, deletion) and isinstance(found, Job) and found.is_terminating:
-            return _is_over(found) or _is_late(found, deletion.seen_s)
+            first_end = self._first_ends.get(owner.uid, deletion.version)
+            has_reason = _is_late(found, deletion.seen_s) or first_end < deletion.version
+            if not has_reason:
+                return _is_over(found)
         return owner.uid in self._ended_jobs
 
     def _why_job_gave_up(self, owner: OwnerReference, deletion: Deletion) -> str:

@@ -15,6 +15,7 @@ from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
     NamespaceChanged,
+    NodeGone,
     PendingPodDeleted,
     PodChange,
     PodGone,
@@ -184,9 +185,13 @@ class Disruptions:
                 self._causes.follow(change, now, self._dated(version))
             elif type(change) is NamespaceChanged:
                 self._causes.follow_namespace(change, self._dated(version))
+            elif type(change) is NodeGone:
+                self._causes.follow_node(change, self._dated(version))
             if type(change) in _ENDS:
                 assert isinstance(change, PodChange), "each is the change of a pod"
                 pod = change.pod
+                if pod.has_ended:
+                    self._causes.note_ended(pod)
                 if not (type(change) is PodTerminating and pod.has_ended):  # it is cleaned up
                     self._look_at(pod, version)
             if type(change) in _LAST:

@@ -35,6 +35,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -75,7 +76,10 @@ def controller(
         NodeTaintsPlugin(NodeTaintsArgs()),
         FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0)),
     )
-    return FakeEdgesController(*plugins, guards=guards, rates=rates, moves=moves)
+    evictor_args = DefaultEvictorArgs(evict_daemon_set_pods=True)
+    return FakeEdgesController(
+        *plugins, guards=guards, rates=rates, moves=moves, evictor_args=evictor_args
+    )
 
 
 async def held_until(
@@ -117,8 +121,6 @@ CRON_JOB = OwnerReference("CronJob", "nightly", "c-nightly", controller=True)
 IN_JOB = pod("web", on="n1", owner="Job/nightly")
 IN_STATEFUL_SET = pod("web-0", on="n1", owner="StatefulSet/web")
 STATEFUL_SET = StatefulSet("default", "web", "owner-web")
-IN_DAEMON_SET = pod("web", on="n1", owner="DaemonSet/web")
-DAEMON_SET = DaemonSet("default", "web", "owner-web")
 WEB_DEPLOYMENT = Deployment("default", "web", "d-web")
 DO_NOT_EVICT = only(GuardName.DO_NOT_EVICT)
 
@@ -132,7 +134,11 @@ DO_NOT_EVICT = only(GuardName.DO_NOT_EVICT)
         pytest.param([WEB], SET, id="its ReplicaSet, whose Deployment is not known"),
         pytest.param([IN_JOB], Job("owner-nightly", controller=CRON_JOB), id="its Job"),
         pytest.param([IN_STATEFUL_SET], STATEFUL_SET, id="its StatefulSet"),
-        pytest.param([IN_DAEMON_SET], DAEMON_SET, id="its DaemonSet"),
+        pytest.param(
+            [pod("web", on="n1", owner="DaemonSet/web")],
+            DaemonSet("default", "web", "owner-web"),
+            id="its DaemonSet",
+        ),
         pytest.param([WEB], SPACE, id="its namespace"),
     ],
 )

@@ -779,7 +779,7 @@ def test_what_a_person_wrote_into_an_annotation_is_replaced(resource: str) -> No
 
 
 ANNOTATED = frozenset(
-    {"deployments", "jobs", "namespaces", "nodes", "podmigrationjobs", "pods"}
+    {"daemonsets", "deployments", "jobs", "namespaces", "nodes", "podmigrationjobs", "pods"}
     | {"replicasets", "statefulsets"}
 )
 """The kinds of which a text in an annotation is kept."""
