@@ -10,6 +10,7 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
+from reactive_desched.state.kinds.workloads import DAEMON_SET
 from reactive_desched.state.resources import (
     JOBS,
     NAMESPACES,
@@ -120,12 +121,15 @@ def _required_resources(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def missing_owners(snapshot: Snapshot) -> Iterator[str]:
-    """Say which owners of pods were not given: the guards of the controller read them."""
+    """Say which owners of pods were not given: the guards of the controller read them.
+
+    Of DaemonSets they read opt-outs alone.
+    """
     controllers = (controller_of(pod.owners) for pod in snapshot.pods)
     kinds = {owner.kind for owner in controllers if owner is not None}
     missing = [
         name
-        for name in sorted(OWNER_RESOURCES)
+        for name in sorted(OWNER_RESOURCES - {DAEMON_SET.resource})
         if WATCHED_KINDS[name].kind in kinds and not snapshot.objects.get(name)
     ]
     if JOBS in missing:

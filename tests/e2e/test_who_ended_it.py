@@ -20,7 +20,7 @@ from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.limits import UNLIMITED
-from tests.support.playground import E2ENamespace, PodSnapshot
+from tests.support.playground import OWNER, E2ENamespace, PodSnapshot
 from tests.support.tcp_link import TcpLink
 
 pytestmark = pytest.mark.real
@@ -222,3 +222,49 @@ def test_what_others_do_to_pods_is_recorded_with_its_cause(
         wait_until(lambda: "Deleted" in controller.page(ended), within_s=60, what="it is seen")
         assert controller.stop() == 0, controller.tail()  # what waits is recorded now
         assert sorted(seen()) == sorted((expected | dict.fromkeys(again, "Deleted")).items())
+
+
+def run_on(playground: E2ENamespace, kind: str, app: str, node: str) -> dict[str, PodSnapshot]:
+    """Create a DaemonSet or a ReplicaSet of one pod on a node; return the healthy pod."""
+    selector = {OWNER: playground.namespace, "pool": node}
+    made = manifests.deployment(playground.namespace, app, 1, nodeSelector=selector)
+    if kind == "DaemonSet":
+        del made["spec"]["replicas"]
+    playground.kubectl.apply(made | {"kind": kind})
+    return playground.await_healthy(app, 1)
+
+
+def test_what_owners_give_up_is_recorded_with_its_cause(
+    playground: E2ENamespace, kubeconfig: Path, tmp_path: Path
+) -> None:
+    for name in ("n1", "n2", "n3"):
+        playground.add_nodes(name, pool=name)
+    rolled = run_on(playground, "DaemonSet", "rolled", "n1")
+    closed = run_on(playground, "DaemonSet", "closed", "n2")
+    gone = run_on(playground, "DaemonSet", "gone", "n3")
+    scaled = run_on(playground, "ReplicaSet", "scaled", "n3")
+    settings = IMPATIENT.replace(
+        "kubernetes: false", "kubernetes: false, disruptions: {record: all}"
+    )
+    namespace, kubectl = ("-n", playground.namespace), playground.kubectl
+    with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
+        kubectl.run("set", "image", "daemonset/rolled", "main=example.invalid/other", *namespace)
+        kubectl.run("label", "node", playground.node("n2"), "pool-")
+        kubectl.run("delete", "daemonset", "gone", *namespace)
+        kubectl.run("scale", "replicaset/scaled", "--replicas=0", *namespace)
+        expected = {
+            **dict.fromkeys(rolled, "RolledOut"),
+            **dict.fromkeys(closed, "ScaledDown"),
+            **dict.fromkeys(gone, "OwnerGone"),
+            **dict.fromkeys(scaled, "ScaledDown"),
+        }
+
+        def seen() -> dict[str, list[str]]:
+            return {
+                uid: [each.data.cause for each in records(controller, uid, DISRUPTION_OBSERVED)]
+                for uid in expected
+            }
+
+        wait_until(lambda: all(seen().values()), within_s=60, what="each has a record")
+        assert seen() == {uid: [cause] for uid, cause in expected.items()}
+        assert controller.stop() == 0, controller.tail()

@@ -12,7 +12,8 @@ LISTED = (
     *("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses"),
     *("/apis/policy/v1/poddisruptionbudgets", "/api/v1/persistentvolumeclaims"),
     *("/api/v1/nodes", "/api/v1/pods", "/api/v1/persistentvolumes"),
-    *(f"/apis/apps/v1/{name}" for name in ("replicasets", "deployments", "statefulsets")),
+    *("/apis/apps/v1/replicasets", "/apis/apps/v1/deployments"),
+    *("/apis/apps/v1/statefulsets", "/apis/apps/v1/daemonsets"),
     *("/apis/batch/v1/jobs", "/apis/storage.k8s.io/v1/csinodes"),
 )
 NOW = ("--now", "2030-01-01T00:00:00Z")
