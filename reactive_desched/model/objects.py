@@ -109,7 +109,7 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def is_of_apps(self) -> bool:
-        """Say whether Kubernetes' own group `apps` has its kind, where that has the name."""
+        """Say whether its API group is `apps`, which others' kinds of the same name are not of."""
         return self.group in ("", "apps")
 
     def __str__(self) -> str:

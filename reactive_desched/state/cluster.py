@@ -327,7 +327,7 @@ class ControllerStore(Generic[OwnerT]):
         self._terminating: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self.keys())
+        return len(self._controllers) + sum(uid not in self._controllers for uid in self._sizes)
 
     def __iter__(self) -> Iterator[OwnerT]:
         return (owner for uid in self.keys() if (owner := self.get(uid)) is not None)
