@@ -42,18 +42,18 @@ class HttpProxy:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task, which is there as soon as the connection is."""
+        task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await self._serve(reader, writer)
-        finally:
-            writer.close()
-            self._tasks.discard(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.close())  # it may not even have begun
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await self._answer(reader, writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begin = await reader.readexactly(1)
         if begin == _HANDSHAKE:  # TLS to a proxy that has none
             writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
@@ -76,7 +76,10 @@ class HttpProxy:
         else:
             path = f"{url.path}?{url.query}" if url.query else url.path
             to_server[1].write("\r\n".join([f"{method} {path} {version}", *lines]).encode())
-        await asyncio.gather(_carry(reader, to_server[1]), _carry(to_server[0], writer))
+        try:
+            await asyncio.gather(_carry(reader, to_server[1]), _carry(to_server[0], writer))
+        finally:
+            to_server[1].close()
 
     def _refusal_of(self, head: bytes) -> int:
         if self._login and self._login.encode() not in head:

@@ -88,6 +88,7 @@ class Address:
         self.cluster = cluster
         self.url = ""
         self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def lead_to(self, cluster: NamedCluster, *, breaks: bool = True) -> None:
         """Lead new connections elsewhere, and end the others unless `breaks` is False."""
@@ -105,22 +106,34 @@ class Address:
             yield self
         finally:
             server.close()
-            for writer in self._writers:
-                writer.transport.abort()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry a connection in a task, which is there as soon as the connection is."""
+        task = asyncio.create_task(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # it may not even have begun
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self.cluster.port)
-        self._writers |= {writer, back}
+        ends = {writer, back}
+        self._writers |= ends
+        try:
+            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        finally:
+            self._writers -= ends
+            back.transport.abort()
 
-        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-            with suppress(OSError):
-                while data := await source.read(1 << 16):
-                    sink.write(data)
-                    await sink.drain()
-            sink.close()
 
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-        self._writers -= {writer, back}
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
+    sink.close()
 
 
 class ProxyAddress:
