@@ -663,7 +663,7 @@ class CSINode(Struct, frozen=True, gc=False):
 class IntermediateOwner(Struct, frozen=True, gc=False):
     """An object between pods and a higher controller; little more than the controller is kept.
 
-    `replicas` is None where only the metadata of the object was read. `is_terminating` says that it
+    `replicas` is None where it is not known how many pods it wants. `is_terminating` says that it
     is being deleted, and stays until its pods are gone.
     """
 

@@ -234,6 +234,8 @@ def leaving_job() -> Job:
         ("DaemonSet/agent", (replace(agent(1), is_terminating=True),), "OwnerGone", True),
         ("Job/batch", (), "OwnerGone", True),
         ("Job/batch", (batch_job(),), "Deleted", True),
+        ("Job/batch", (replace(batch_job(), replicas=1),), "Deleted", False),
+        ("Job/batch", (replace(batch_job(), replicas=0),), "ScaledDown", True),
         ("Job/batch", (batch_job(is_over=True),), "JobEnded", True),
         ("Job/batch", (batch_job(makes_no_pod=SUSPENDED),), "JobEnded", True),
         ("Job/batch", (leaving_job(),), "OwnerGone", True),

@@ -171,12 +171,38 @@ def test_a_replica_set_or_job_has_its_opt_out(
     assert read(kind) == record("u1", 7)
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "wanted"),
+    [
+        pytest.param({}, {}, 1, id="one is the default"),
+        pytest.param({"parallelism": 3, "completions": 9}, {"succeeded": 6}, 3, id="many are left"),
+        pytest.param({"parallelism": 3, "completions": 9}, {"succeeded": 7}, 2, id="two are left"),
+        pytest.param(
+            {"parallelism": 3, "completions": 9},
+            {"succeeded": 7, "uncountedTerminatedPods": {"succeeded": ["u"]}},
+            1,
+            id="one has succeeded that is not counted yet",
+        ),
+        pytest.param({"parallelism": 0, "completions": 9}, {}, 0, id="none at a time"),
+        pytest.param({"parallelism": 3}, {}, 3, id="a queue"),
+        pytest.param({"parallelism": 3}, {"succeeded": 1}, None, id="a queue that is done"),
+        pytest.param({"managedBy": "example.com/other"}, {}, None, id="managed by another"),
+    ],
+)
+def test_a_job_wants_as_many_pods_as_run_at_a_time(
+    spec: Json, status: Json, wanted: int | None
+) -> None:
+    assert read(JOB, spec=spec, status=status).replicas == wanted
+
+
 def test_a_namespace_has_its_opt_out() -> None:
     assert read(NAMESPACE, metadata={"annotations": OPT_OUT}).do_not_evict == "true"
     assert read(NAMESPACE).do_not_evict is None
 
 
-@pytest.mark.parametrize("kind", [REPLICA_SET, JOB, DEPLOYMENT, STATEFUL_SET, NAMESPACE])
+@pytest.mark.parametrize(
+    "kind", [REPLICA_SET, JOB, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, NAMESPACE]
+)
 def test_a_workload_or_namespace_has_its_answer_to_proposals(kind: WatchedKind[Any, Any]) -> None:
     annotations = {"reactive-desched/proposals": "approve until 2026-12-24T18:00:00Z"}
 

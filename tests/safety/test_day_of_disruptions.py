@@ -61,6 +61,7 @@ EXPECTED = {
     "set-rolled": "RolledOut",
     "job-failed": "JobEnded",
     "job-suspended": "JobEnded",
+    "job-narrowed": "ScaledDown",
     "job-late": "JobEnded",
     "job-gone": "OwnerGone",
     "job-refused": "JobEnded",
@@ -214,6 +215,10 @@ class Day(Story):
     def end_job_suspended(self) -> None:
         """Suspend the Job."""
         self._edit("job-suspended", suspend=True)
+
+    def end_job_narrowed(self) -> None:
+        """Let no pod of the Job run at a time."""
+        self._edit("job-narrowed", parallelism=0)
 
     def end_job_late(self) -> None:
         """Give the Job a deadline that has passed."""
@@ -442,5 +447,5 @@ def test_the_record_names_the_cause_of_the_end_of_every_pod_of_a_day(tmp_path: P
             causes.setdefault(apps[event.data.who.uid], []).append(event.data.cause)
         elif event.type == EVICTION_SUCCEEDED:
             causes.setdefault(apps[event.data.who.uid], []).append(OURS)
-    pairs = ("job-suspended", "job-late", "job-gone", "job-foreground")
+    pairs = ("job-suspended", "job-narrowed", "job-late", "job-gone", "job-foreground")
     assert causes == {app: [cause] * (1 + (app in pairs)) for app, cause in EXPECTED.items()}

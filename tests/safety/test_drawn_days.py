@@ -55,7 +55,6 @@ _CAUSES: Final = {
     PodGarbage: "DeletionByPodGC",
     Garbage: "OwnerGone",
     Namespaces: "NamespaceGone",
-    Jobs: "JobEnded",
 }
 """What the end of a pod is called that a part of the cluster wrote."""
 
@@ -116,6 +115,8 @@ class Truth:
             return self._of_replica_set(pod)
         if isinstance(part, StatefulSets):
             return self._of_stateful_set(pod)
+        if isinstance(part, Jobs):
+            return self._of_job(pod)
         if isinstance(part, DaemonSets):
             return self._of_daemon_set(pod)
         return _CAUSES[type(part)]
@@ -135,6 +136,13 @@ class Truth:
             return "ScaledDown"
         wanted = template_hash(deployment["spec"]["template"])
         return "ScaledDown" if labels_of(pod)["pod-template-hash"] == wanted else "RolledOut"
+
+    def _of_job(self, pod: Obj) -> str:
+        owner = controller_of(pod)
+        assert owner is not None, "a Job deletes its own pods"
+        found = self._world.store.get("jobs", namespace_of(pod), owner["name"])
+        assert found is not None, "it has not gone yet"
+        return "JobEnded" if found["spec"]["parallelism"] else "ScaledDown"
 
     def _of_daemon_set(self, pod: Obj) -> str:
         owner = controller_of(pod)

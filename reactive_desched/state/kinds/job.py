@@ -64,8 +64,12 @@ class PodFailurePolicy(WireStruct, frozen=True, gc=False):
 
 
 class BatchJobSpec(WireStruct, frozen=True, gc=False):
-    """The fields of a Job's spec that decide what follows the failure of a pod."""
+    """The fields of a Job's spec that decide how many pods run, and what follows a failure of one.
 
+    One pod at a time is the API server's default.
+    """
+
+    parallelism: int | None = None
     backoff_limit: int | None = None
     backoff_limit_per_index: int | None = None
     pod_failure_policy: PodFailurePolicy | None = None
@@ -87,6 +91,7 @@ class UncountedPods(WireStruct, frozen=True, gc=False):
     """Pods that have ended, and that the counters of the status have yet to add up."""
 
     failed: tuple[str, ...] = ()
+    succeeded: tuple[str, ...] = ()
 
 
 class BatchJobStatus(WireStruct, frozen=True, gc=False):
@@ -108,7 +113,7 @@ class WireJob(WireStruct, frozen=True, gc=False):
 
 
 def _reader(tables: InternTables) -> Callable[[WireJob], Job]:
-    """Return a reader that keeps the controller, the opt-out and what is left of the tries."""
+    """Return a reader that keeps the controller, the opt-out, the size, and the tries left."""
     read_controller = controller_reader(tables)
 
     def read(wire: WireJob) -> Job:
@@ -118,12 +123,28 @@ def _reader(tables: InternTables) -> Callable[[WireJob], Job]:
             parse_resource_version(metadata.resource_version),
             read_controller(metadata.owner_references),
             metadata.annotations.do_not_evict,
+            None if wire.spec is None else _wanted(wire.spec, wire.status),
             answer=metadata.annotations.answer,
             is_terminating=metadata.deletion_timestamp is not None,
             tries=None if wire.spec is None else _tries(wire.spec, wire),
         )
 
     return read
+
+
+def _wanted(spec: BatchJobSpec, status: BatchJobStatus) -> int | None:
+    """Return how many pods run at a time, as the Job controller counts; None if it is not known.
+
+    One without completions begins none once a pod has succeeded: those that run are as many as it
+    wants.
+    """
+    wanted = 1 if spec.parallelism is None else spec.parallelism
+    succeeded = status.succeeded
+    if status.uncounted is not None:
+        succeeded += len(status.uncounted.succeeded)
+    if spec.managed_by not in (None, "", _OURS) or (spec.completions is None and succeeded):
+        return None
+    return wanted if spec.completions is None else min(wanted, spec.completions - succeeded)
 
 
 def _tries(spec: BatchJobSpec, wire: WireJob) -> JobTries:
