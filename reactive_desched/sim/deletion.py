@@ -7,10 +7,18 @@ from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import conflict, forbidden
 
-__all__ = ["DeleteOptions", "Deletion", "check_preconditions", "check_protection", "plan"]
+__all__ = [
+    "DeleteOptions",
+    "Deletion",
+    "check_preconditions",
+    "check_protection",
+    "default_policy",
+    "plan",
+]
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 _TERMINAL = ("Succeeded", "Failed")
+_ORPHANING = ("jobs", "replicationcontrollers")
 _DEPENDENT_FINALIZER = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -29,6 +37,11 @@ class Deletion(Struct, frozen=True):
 
     obj: Obj
     gone: bool
+
+
+def default_policy(kind: Resource) -> str:
+    """Return what becomes of an object's dependents where its deletion does not say so."""
+    return "Orphan" if kind.plural in _ORPHANING and not kind.is_custom else "Background"
 
 
 def check_protection(kind: Resource, current: Obj) -> None:

@@ -11,6 +11,8 @@ from reactive_desched.sim.status import cause
 __all__ = ["container_faults", "spec_faults"]
 
 _RESTARTS = ("Always", "OnFailure", "Never")
+_PULLS = ("Always", "IfNotPresent", "Never")
+_HIGHEST_PORT = 65_535
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 
 
@@ -19,10 +21,15 @@ def container_faults(spec: Obj, path: str) -> Iterator[Obj]:
     if not spec.get("containers"):
         yield cause("FieldValueRequired", f"{path}.containers", "Required value")
     seen: set[str] = set()
+    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
             place = f"{path}.{group}[{index}]"
             yield from _identity_faults(container, place, seen)
+            yield from _port_faults(container, place)
+            yield from _mount_faults(container, place, volumes)
+            if (pulls := container.get("imagePullPolicy")) is not None and pulls not in _PULLS:
+                yield _unsupported(f"{place}.imagePullPolicy", pulls, _PULLS)
             yield from _resource_faults(container, place)
             if group == "initContainers":
                 yield from _restart_faults(container, place)
@@ -85,6 +92,27 @@ def _identity_faults(container: Obj, place: str, seen: set[str]) -> Iterator[Obj
         seen.add(name)
     if not container.get("image"):
         yield cause("FieldValueRequired", f"{place}.image", "Required value")
+
+
+def _port_faults(container: Obj, place: str) -> Iterator[Obj]:
+    for index, port in enumerate(container.get("ports") or ()):
+        at, number = f"{place}.ports[{index}].containerPort", port.get("containerPort") or 0
+        if not number:
+            yield cause("FieldValueRequired", at, "Required value")
+        elif not 0 < number <= _HIGHEST_PORT:
+            text = f"Invalid value: {number}: must be between 1 and {_HIGHEST_PORT}, inclusive"
+            yield cause("FieldValueInvalid", at, text)
+
+
+def _mount_faults(container: Obj, place: str, volumes: set[str | None]) -> Iterator[Obj]:
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        at, name = f"{place}.volumeMounts[{index}]", mount.get("name") or ""
+        if not name:
+            yield cause("FieldValueRequired", f"{at}.name", "Required value")
+        if name not in volumes:
+            yield cause("FieldValueNotFound", f"{at}.name", f'Not found: "{name}"')
+        if not mount.get("mountPath"):
+            yield cause("FieldValueRequired", f"{at}.mountPath", "Required value")
 
 
 def _resource_faults(container: Obj, place: str) -> Iterator[Obj]:

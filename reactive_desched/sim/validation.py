@@ -33,6 +33,15 @@ _JOB_COUNTS = (
     "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
 )
+_JOB_FIXED = (
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+_MOVABLE_METADATA = ("labels", "annotations")
+_MOVABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 _CRON_COUNTS = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 _LONGEST_CRON_JOB = 52
 _UNHEALTHY_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -178,7 +187,9 @@ def _job_faults(job: Obj) -> Iterator[Obj]:
     if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
         text = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
         yield cause("FieldValueInvalid", "spec.backoffLimitPerIndex", text)
-    yield from _choice_faults(spec, "podReplacementPolicy", ("Failed", "TerminatingOrFailed"))
+    replaced = ("Failed", "TerminatingOrFailed")
+    known = replaced if spec.get("podFailurePolicy") is None else replaced[:1]
+    yield from _choice_faults(spec, "podReplacementPolicy", known)
     if template.get("restartPolicy") not in ("OnFailure", "Never"):
         text = 'Required value: valid values: "OnFailure", "Never"'
         yield cause("FieldValueRequired", "spec.template.spec.restartPolicy", text)
@@ -295,12 +306,9 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
         yield cause("FieldValueForbidden", "metadata.finalizers", text)
     before, after = current.get("spec") or {}, new.get("spec") or {}
     if kind.plural in _SELECTING and before.get("selector") != after.get("selector"):
-        text = f"Invalid value: {_json(after.get('selector'))}: field is immutable"
-        yield cause("FieldValueInvalid", "spec.selector", text)
-    elif kind.plural == "jobs" and before.get("completions") != after.get("completions"):
-        if before.get("completionMode") != "Indexed" or after.get("completions") is None:
-            text = f"Invalid value: {_json(after.get('completions'))}: field is immutable"
-            yield cause("FieldValueInvalid", "spec.completions", text)
+        yield _immutable("spec.selector", after.get("selector"))
+    elif kind.plural == "jobs":
+        yield from _job_update_faults(current, new)
     elif kind.plural in ("configmaps", "secrets"):
         yield from held_faults(current, new)
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
@@ -314,6 +322,44 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
         yield cause("FieldValueForbidden", "spec.providerID", text)
     elif kind.plural == "pods":
         yield from update_faults(before, after)
+
+
+def _job_update_faults(current: Obj, new: Obj) -> Iterator[Obj]:
+    """Yield what of a Job may not change; where its pods go may, until it first starts."""
+    before, after = current["spec"], new["spec"]
+    waits = bool(before.get("suspend")) and not (current.get("status") or {}).get("startTime")
+    yield from _completions_faults(before, after)
+    if waits and _kept_while_it_waits(before) != _kept_while_it_waits(after):
+        yield _immutable("spec.template.spec", after["template"].get("spec"))
+    elif not waits and before["template"] != after["template"]:
+        yield _immutable("spec.template", after["template"])
+    for field in _JOB_FIXED:
+        if before.get(field) != after.get(field):
+            yield _immutable(f"spec.{field}", after.get(field))
+
+
+def _completions_faults(before: Obj, after: Obj) -> Iterator[Obj]:
+    wanted = after.get("completions")
+    if wanted == before.get("completions"):
+        return
+    if before.get("completionMode") != "Indexed" or wanted is None:
+        yield _immutable("spec.completions", wanted)
+    elif wanted != after.get("parallelism"):
+        text = f"Invalid value: {wanted}: can only be modified in tandem with spec.parallelism"
+        yield cause("FieldValueInvalid", "spec.completions", text)
+
+
+def _kept_while_it_waits(job_spec: Obj) -> object:
+    """Return what of the template of a Job that has not begun stays as created."""
+    meta, spec = (job_spec["template"].get(each) or {} for each in ("metadata", "spec"))
+    affinity = {k: v for k, v in (spec.get("affinity") or {}).items() if k != "nodeAffinity"}
+    kept = {k: v for k, v in spec.items() if k not in (*_MOVABLE_SPEC, "affinity")}
+    return {k: v for k, v in meta.items() if k not in _MOVABLE_METADATA}, kept, affinity
+
+
+def _immutable(field: str, value: object) -> Obj:
+    text = f"Invalid value: {_json(value)}: field is immutable"
+    return cause("FieldValueInvalid", field, text)
 
 
 _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(

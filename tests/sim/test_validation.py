@@ -21,8 +21,12 @@ def named(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, **fields}
 
 
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "app:1", **fields}]}
+
+
 def asking(**resources: dict[str, str]) -> dict[str, Any]:
-    return {"containers": [{"name": "c", "image": "app:1", "resources": resources}]}
+    return container(resources=resources)
 
 
 POD: dict[str, Any] = {"containers": [{"name": "c", "image": "app:1"}]}
@@ -60,6 +64,24 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
             named("p", spec=asking(requests={"cpu": "2"}, limits={"cpu": "1500m"})),
             "spec.containers[0].resources.requests",
             id="asking for more than its limit",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec=container(imagePullPolicy="Sometimes")),
+            "spec.containers[0].imagePullPolicy",
+            id="no policy of pulling",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec=container(volumeMounts=[{"name": "none", "mountPath": "/a"}])),
+            "spec.containers[0].volumeMounts[0].name",
+            id="a mount of no volume",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec=container(ports=[{"containerPort": 70_000}])),
+            "spec.containers[0].ports[0].containerPort",
+            id="no port",
         ),
         pytest.param(
             "jobs",
@@ -247,3 +269,52 @@ def test_the_value_of_a_priority_class_is_immutable(store: Store) -> None:
     made = store.create("priorityclasses", {"metadata": {"name": "a"}, "value": 1})
     with pytest.raises(StatusError, match=verbatim("may not be changed in an update")):
         store.update("priorityclasses", {**made, "value": 2})
+
+
+JOB = {
+    "selector": {"matchLabels": {"a": "b"}},
+    "template": {**TEMPLATE, "spec": {**POD, "restartPolicy": "Never"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("created", "change", "fields"),
+    [
+        ({}, {"template": {"spec": {"nodeSelector": {"a": "b"}}}}, ["spec.template"]),
+        ({"suspend": True}, {"template": {"spec": {"nodeSelector": {"a": "b"}}}}, []),
+        ({"suspend": True}, {"template": {"metadata": {"annotations": {"a": "b"}}}}, []),
+        (
+            {"suspend": True},
+            {"template": {"spec": {"priorityClassName": "system-node-critical"}}},
+            ["spec.template.spec"],
+        ),
+        ({}, {"completionMode": "Indexed"}, ["spec.completionMode"]),
+        ({}, {"completions": 2}, ["spec.completions"]),
+        ({"completionMode": "Indexed", "completions": 1}, {"completions": 2}, ["spec.completions"]),
+        (
+            {"completionMode": "Indexed", "completions": 1},
+            {"completions": 2, "parallelism": 2},
+            [],
+        ),
+        ({}, {"parallelism": 2, "backoffLimit": 1, "suspend": True}, []),
+    ],
+    ids=[
+        *("the template", "where pods of one that waits go", "annotations of one that waits"),
+        *("what else is in the template of one that waits", "the mode", "completions"),
+        *("completions alone of an indexed one", "both counts of an indexed one", "the rest"),
+    ],
+)
+def test_of_a_job_may_not_change(
+    store: Store, created: dict[str, Any], change: dict[str, Any], fields: list[str]
+) -> None:
+    made = store.create("jobs", named("j", spec={**JOB, **created}))
+    template = made["spec"]["template"]
+    merged = {part: {**template[part], **more} for part, more in change.get("template", {}).items()}
+    spec = {**made["spec"], **change, "template": {**template, **merged}}
+
+    refused = []
+    try:
+        store.update("jobs", {**made, "spec": spec})
+    except StatusError as error:
+        refused = [each["field"] for each in error.details["causes"]]
+    assert refused == fields

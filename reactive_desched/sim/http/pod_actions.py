@@ -5,6 +5,7 @@ from types import MappingProxyType
 from aiohttp import web
 
 from reactive_desched.sim.binding import bind_as_asked
+from reactive_desched.sim.deletion import default_policy
 from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer, json_body, success
@@ -53,7 +54,7 @@ async def evict_pod(
     queried = request.query.getall("dryRun", [])
     if queried and asked.get("dryRun") and queried != asked["dryRun"]:
         raise bad_request("Non-matching dry-run options in request and content")
-    options = options_from(asked, queried)
+    options = options_from(asked, queried, default_policy(target.resource))
     evict(parts.store, target.key_namespace, target.name, options)
     return answer(request, success(201), 201)
 

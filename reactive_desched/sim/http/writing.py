@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from reactive_desched.sim.annotation_warnings import annotation_warnings
-from reactive_desched.sim.deletion import DeleteOptions
+from reactive_desched.sim.deletion import DeleteOptions, default_policy
 from reactive_desched.sim.http.field_validation import (
     Typed,
     typed_body,
@@ -34,6 +34,7 @@ from reactive_desched.sim.http.rendering import Rendering, encode
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
+from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import (
     StatusError,
     bad_request,
@@ -60,6 +61,11 @@ _CREATED_BY_UPDATE = ("leases", "events")
 _LONGEST_MANAGER = 128
 _SCALES = View(SCALES)
 _POLICIES = ("Foreground", "Background", "Orphan")
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set"
+    " propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress"
+    " this warning"
+)
 
 
 async def create(
@@ -231,18 +237,18 @@ async def delete_one(
     parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Delete an object: 200 with the object, or with a `Status`, as a real API server answers."""
-    options = await delete_options(request)
+    options, warnings = await delete_options(request, target.resource)
     deleted = parts.store.delete(target.view.storage, target.key_namespace, target.name, options)
     kind = target.resource
     pending = _current(parts, target) is not None
     if options.dry_run:
         pending = bool(deleted["metadata"].get("finalizers"))
     if pending or kind.returns_deleted:
-        return answer(request, rendering.one(deleted, parts.store.clock.now()))
+        return answer(request, rendering.one(deleted, parts.store.clock.now()), warnings=warnings)
     group = {"group": kind.group} if kind.group else {}
     uid = deleted["metadata"]["uid"]
     details = {"name": target.name, **group, "kind": kind.plural, "uid": uid}
-    return answer(request, success(details=details))
+    return answer(request, success(details=details), warnings=warnings)
 
 
 async def delete_many(
@@ -253,7 +259,7 @@ async def delete_many(
     rendering: Rendering,
 ) -> web.StreamResponse:
     """Delete everything selected: 200 with the list of what was there."""
-    options = await delete_options(request)
+    options, warnings = await delete_options(request, target.resource)
     store, storage = parts.store, target.view.storage
     found = [
         obj for obj in store.list(storage, target.namespace or None) if chosen.wanted.matches(obj)
@@ -269,25 +275,34 @@ async def delete_many(
             "metadata": {"resourceVersion": str(store.rv)},
             "items": list(rendering.items(found)),
         },
+        warnings=warnings,
     )
 
 
-async def delete_options(request: web.Request) -> DeleteOptions:
-    """Read the options from the body or, when that is empty, from the query."""
+async def delete_options(
+    request: web.Request, kind: Resource
+) -> tuple[DeleteOptions, tuple[str, ...]]:
+    """Read the options from the body or, if it is empty, from the query; say what to warn of."""
     body = await json_body(request)
     if body is not None and not isinstance(body, dict):
         raise bad_request("delete options must be an object")
-    return options_from(body or _from_query(request), request.query.getall("dryRun", []))
+    asked = body or _from_query(request)
+    options = options_from(asked, request.query.getall("dryRun", []), default_policy(kind))
+    is_said = asked.get("propagationPolicy") is not None or "orphanDependents" in asked
+    is_surprise = kind.plural == "jobs" and not is_said and options.propagation_policy == "Orphan"
+    return options, (_PODS_STAY,) if is_surprise else ()
 
 
-def options_from(body: Obj, dry_run: list[str]) -> DeleteOptions:
+def options_from(body: Obj, dry_run: list[str], default: str) -> DeleteOptions:
     """Turn `DeleteOptions` as clients write them into ours."""
     conditions = body.get("preconditions") or {}
     policy = body.get("propagationPolicy")
     if policy and "orphanDependents" in body:
         raise bad_request("orphanDependents and propagationPolicy cannot both be set")
+    if policy is None and (orphans := body.get("orphanDependents")) is not None:
+        policy = "Orphan" if orphans else "Background"
     if policy is None:
-        policy = "Orphan" if body.get("orphanDependents") else "Background"
+        policy = default
     if policy not in _POLICIES:
         known = ", ".join(f'"{each}"' for each in (*_POLICIES, "nil"))
         text = f'Unsupported value: "{policy}": supported values: {known}'

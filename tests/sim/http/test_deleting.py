@@ -32,6 +32,32 @@ async def test_deleting_other_kinds_answers_with_a_status(api: Any, deployment: 
     assert body["details"] == details
 
 
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+MAIN = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+
+
+@pytest.mark.parametrize(
+    ("options", "finalizers"),
+    [
+        (None, ["orphan"]),
+        ({"propagationPolicy": "Orphan"}, ["orphan"]),
+        ({"propagationPolicy": "Foreground"}, ["foregroundDeletion"]),
+        ({"orphanDependents": False}, None),
+    ],
+    ids=["nothing said", "Orphan", "Foreground", "not orphaned"],
+)
+@pytest.mark.parametrize("place", [f"{JOBS}/j", JOBS], ids=["one", "all"])
+async def test_pods_of_a_job_stay_unless_its_deletion_says_otherwise(
+    api: Any, options: dict[str, Any] | None, finalizers: list[str] | None, place: str
+) -> None:
+    await api.ask("POST", JOBS, {"metadata": {"name": "j"}, "spec": {"template": {"spec": MAIN}}})
+
+    async with api.http.delete(api.url + place, json=options) as response:
+        warned = "child pods are preserved by default" in response.headers.get("Warning", "")
+    left = api.store.get("jobs", "default", "j")
+    assert (left and left["metadata"]["finalizers"], warned) == (finalizers, options is None)
+
+
 async def test_deleting_for_another_uid_is_409(api: Any) -> None:
     api.pod("a")
     status, _ = await api.ask("DELETE", f"{PODS}/a", {"preconditions": {"uid": "other"}})

@@ -608,6 +608,45 @@ def jobs_and_cron_jobs(planes: Planes) -> None:
     planes.send("POST", f"{crons}?dryRun=All", long, only=_refused_or_spec)
 
 
+def what_of_a_job_may_change(planes: Planes) -> None:
+    """Change each field of a Job's spec that may change, and some that may not."""
+    jobs = batch(planes, "jobs")
+    runs = job("runs", completionMode="Indexed", completions=2)
+    planes.send("POST", jobs, runs, only=lambda _: "")
+    planes.agree("it has begun", lambda plane: len(pods_of(plane)) == 1)
+    planes.send("POST", jobs, job("waits", suspend=True), only=lambda _: "")
+    near = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NOWHERE}}
+    templates: tuple[Object, ...] = (
+        {"spec": {"containers": [{"name": "main", "image": "example.invalid/other:1"}]}},
+        {"spec": {"nodeSelector": {"a": "b"}}},
+        {"spec": {"affinity": near}},
+        {"spec": {"priorityClassName": "system-node-critical"}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    )
+    changes: tuple[Object, ...] = (
+        {"parallelism": 2},
+        {"backoffLimit": 2},
+        {"completionMode": "NonIndexed"},
+        {"managedBy": "example.com/me"},
+        {"podFailurePolicy": {"rules": []}},
+        {"podReplacementPolicy": "Failed"},
+        {"completions": 5, "parallelism": 5},
+        {"suspend": True},
+    )
+    for name in ("runs", "waits"):
+        planes.send("PATCH", f"{jobs}/{name}", {"spec": {"completions": 5}}, MERGE, only=_refusal)
+        for template in templates:
+            asked = {"spec": {"template": template}}
+            planes.send("PATCH", f"{jobs}/{name}", asked, STRATEGIC, only=_reason_or_spec)
+        for spec in changes:
+            planes.send("PATCH", f"{jobs}/{name}", {"spec": spec}, MERGE, only=_reason_or_spec)
+
+
+NOWHERE: Object = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "none", "operator": "Exists"}]}]
+}
+
+
 def _refused_or_spec(body: Any) -> object:
     return body if body.get("kind") == "Status" else body["spec"]
 
@@ -719,5 +758,6 @@ FIELDS = (
     rights,
     events,
     jobs_and_cron_jobs,
+    what_of_a_job_may_change,
     finished_jobs_go,
 )

@@ -138,6 +138,13 @@ def refusals_of_malformed_objects(planes: Planes) -> None:
     asked = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
     greedy = [{"name": "main", "image": "i", "resources": asked}]
     planes.send("POST", core(planes, "pods"), pod("x", containers=greedy))
+    for wrong in (
+        {"imagePullPolicy": "Sometimes"},
+        {"volumeMounts": [{"name": "none", "mountPath": "/a"}, {"mountPath": ""}]},
+        {"ports": [{"containerPort": 0}, {"containerPort": 70_000}]},
+    ):
+        made = pod("x", containers=[{"name": "", "image": "i", **wrong}])
+        planes.send("POST", core(planes, "pods"), made)
     twice = [{"name": "main", "image": "i"}, {"name": "main", "image": "j"}]
     planes.send("POST", core(planes, "pods"), pod("x", containers=twice))
     bad_toleration = [{"key": "a", "operator": "Exists", "value": "b"}]

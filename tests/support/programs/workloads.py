@@ -295,11 +295,12 @@ def owners_of_pods_deleted_in_each_way(planes: Planes) -> None:
 
     for plural, owner in made.items():
         place = batch(planes, plural) if plural == "jobs" else apps(planes, plural)
-        for policy in ("Orphan", "Background", "Foreground"):
+        for asked in ("Policy=Orphan", "Policy=Background", "Policy=Foreground", ""):
             planes.send("POST", place, owner, only=lambda _: "")
             planes.agree(f"{plural}: a pod", look)
-            planes.send("DELETE", f"{place}/web?propagationPolicy={policy}", only=lambda _: "")
-            planes.agree(f"{plural}: deleted with {policy}", look)
+            options = f"?propagation{asked}" if asked else ""
+            planes.send("DELETE", f"{place}/web{options}", only=lambda _: "")
+            planes.agree(f"{plural}: deleted with {asked or 'no options'}", look)
             for left in (apps(planes, "replicasets"), core(planes, "pods")):
                 planes.send("DELETE", left, only=lambda _: "")
             planes.agree(f"{plural}: nothing is left", look)
