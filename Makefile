@@ -26,7 +26,9 @@ STORIES := $(addprefix tests/,courses/test_courses.py replay/test_clock_steps.py
   flow/test_balance_target.py flow/test_consolidation_rests.py flow/test_hours_of_churn.py flow/test_making_room_rests.py flow/test_measured_use.py \
   flow/test_migration_histories.py flow/test_migration_kills.py flow/test_no_loops.py flow/test_safety.py \
   flow/test_sets_beside_others.py flow/test_ten_hours.py flow/test_turns.py \
-  draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py)
+  draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py test_wild_plans.py \
+  bench/test_parts.py bench/record/test_programmes.py)
+WAITING := $(addprefix tests/,system examples kube)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
 .DEFAULT_GOAL := help
@@ -65,13 +67,19 @@ lint: $(STAMP) ## format, lint, types, layers
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## all that needs nothing but Python and is no story (five minutes on two cores)
-	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(STORIES))
+test: $(STAMP) ## all that needs nothing but Python and is no story (three minutes on two cores)
+	$(MAKE) --jobs=2 --output-sync=target test-waiting test-computing
+
+test-waiting: $(STAMP) ## of `make test`, the folders whose tests wait for processes and clocks more than they compute
+	$(BIN)/pytest -n 5 --dist worksteal --durations 10 $(WAITING)
+
+test-computing: $(STAMP) ## of `make test`, all the others: each worker collects them, so there is one for each core
+	$(BIN)/pytest -n 2 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(WAITING) $(STORIES))
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
-simulate: $(STAMP) ## play stories of a cluster in trouble (SEEDS=1000, FIRST=0), check what must hold, and replay each; then the tests that play stories
+simulate: $(STAMP) ## play stories of a cluster in trouble (SEEDS=1000, FIRST=0), check what must hold, and replay each; then the tests that play stories, and those that run the programs of `make bench`
 	$(BIN)/python -m tests.safety $(FIRST:%=--first %) $(SEEDS:%=--seeds %)
 	$(BIN)/pytest -q -n 2 --dist worksteal --timeout 900 $(STORIES)
 
@@ -171,5 +179,5 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check generated docs test test-deep simulate real-tools test-real picture bench \
+.PHONY: help install demo format lint check generated docs test test-waiting test-computing test-deep simulate real-tools test-real picture bench \
   test-connections test-image test-pythons test-release dist version changelog release lock clean

@@ -38,7 +38,7 @@ pytest_plugins = ["tests.support.golden"]
 
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
-WAITING = ("system", "examples", "bench")
+WAITING = ("system", "examples")
 """Folders whose tests wait for processes more than they compute: these come first."""
 PROPERTIES = len(WAITING) + 1
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
