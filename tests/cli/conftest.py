@@ -15,11 +15,13 @@ from reactive_desched import cli
 from reactive_desched.app import run as app_run
 from reactive_desched.app import run_once
 from reactive_desched.app.options import Options
-from reactive_desched.cli import main
+from reactive_desched.cli import controller_client, main
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from tests.safety.story import play_story
 from tests.support.journals import some_events, write_journal
+
+NO_SERVER = "http://127.0.0.1:1"
 
 Run = Callable[..., tuple[int, str, str]]
 """Runs a command by its words; returns its exit status, and what it wrote."""
@@ -31,6 +33,14 @@ def parsers_kept() -> Iterator[None]:
     described = cache(cli.parser)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, "parser", lambda argv=(): described(tuple(argv[:1])))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_controller_of_the_developer() -> Iterator[None]:
+    """Let commands without a server find none: the developer's own may run at the default one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(controller_client, "DEFAULT_SERVER", NO_SERVER)
         yield
 
 
