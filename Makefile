@@ -20,7 +20,7 @@ CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry \
   test_docstrings.py test_generated.py test_structure.py test_words.py)
 STORIES := $(addprefix tests/,courses/test_courses.py replay/test_clock_steps.py replay/test_damaged.py replay/test_job_stories.py \
-  replay/test_stories.py plan/test_at_of_scarce_kinds.py plan/test_at_property.py plan/test_equals_run.py \
+  replay/test_questions.py replay/test_stories.py migration/test_recorded_node_load.py plan/test_at_of_scarce_kinds.py plan/test_at_property.py plan/test_equals_run.py \
   recording/test_folding.py recording/test_set_clock.py policy_diff/test_fidelity.py \
   safety/test_day_of_disruptions.py safety/test_drawn_days.py safety/test_order_of_followers.py safety/test_safety_properties.py \
   flow/test_balance_target.py flow/test_consolidation_rests.py flow/test_hours_of_churn.py flow/test_making_room_rests.py flow/test_measured_use.py \

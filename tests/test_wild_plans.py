@@ -1,6 +1,7 @@
-"""Policies that people wrote: each that a release of upstream runs plans and reacts here, too.
+"""Policies that people wrote: `run` refuses those that the check refuses, and runs the others.
 
-Each has two minutes in a cluster in which every plugin finds something.
+Each that a release of upstream runs plans and reacts here, too: for two minutes, in a cluster in
+which every plugin finds something.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Final
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
+from reactive_desched.cli import main
 from reactive_desched.plan.command import build_report
 from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.progress import Progress
@@ -21,6 +23,7 @@ from reactive_desched.policy.load import load_runnable
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.profiles import PREFIX
 from tests.support.descheduled import DescheduledCluster
+from tests.support.golden import Golden
 from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
 from tests.support.wild_policies import FOLDER, Judged, collection, runs_upstream
 
@@ -31,6 +34,33 @@ KINDS: Final = {
     "namespaces": ("v1", "Namespace"),
     "priorityclasses": ("scheduling.k8s.io/v1", "PriorityClass"),
 }
+
+
+@pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
+    entry: Judged,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    golden: Golden,
+    *,
+    lenient: bool,
+) -> None:
+    policy, flags = str(FOLDER / entry["file"]), ["--lenient-policy"] if lenient else []
+    no_cluster = golden(path=tmp_path / "none") + "\n"
+
+    checked = main(["policy", "check", policy, *flags])
+    said = capsys.readouterr().out
+    where = ["--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0"]
+    run = ["run", "--policy", policy, *where, *flags]
+    assert main(run) == 2
+    refusal = capsys.readouterr().err
+
+    assert checked == (0 if no_cluster in refusal else 2)
+    errors = [line for line in said.splitlines() if " error: " in line]
+    assert bool(errors) == bool(checked)
+    if checked:
+        assert [line for line in refusal.splitlines() if " error: " in line] == errors
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,17 @@ The collection stands beside the repository; where it does not, the tests are sk
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 from jsonschema import Draft7Validator
 
-from reactive_desched.cli import main, policy_schema
+from reactive_desched.cli import policy_schema
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.corrections import correct
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source
-from tests.support.golden import Golden
 from tests.support.wild_policies import FOLDER, Judged, collection, runs_upstream
 
 ACCEPTED_HERE: Final = {"107.yaml": "RemoveDuplicates needs no entry in pluginConfig"}
@@ -59,33 +57,6 @@ def test_an_editor_marks_the_policies_that_the_check_refuses_and_no_others(
 def editor_schema() -> Draft7Validator:
     """Return what `policy schema` prints."""
     return Draft7Validator(json.loads(policy_schema.text("any")))
-
-
-@pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
-@pytest.mark.parametrize("entry", tuple(collection()))
-def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
-    entry: Judged,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    golden: Golden,
-    *,
-    lenient: bool,
-) -> None:
-    policy, flags = str(FOLDER / entry["file"]), ["--lenient-policy"] if lenient else []
-    no_cluster = golden(path=tmp_path / "none") + "\n"
-
-    checked = main(["policy", "check", policy, *flags])
-    said = capsys.readouterr().out
-    where = ["--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0"]
-    run = ["run", "--policy", policy, *where, *flags]
-    assert main(run) == 2
-    refusal = capsys.readouterr().err
-
-    assert checked == (0 if no_cluster in refusal else 2)
-    errors = [line for line in said.splitlines() if " error: " in line]
-    assert bool(errors) == bool(checked)
-    if checked:
-        assert [line for line in refusal.splitlines() if " error: " in line] == errors
 
 
 @pytest.mark.parametrize("entry", tuple(collection()))
