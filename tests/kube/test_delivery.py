@@ -11,7 +11,7 @@ import pytest
 from reactive_desched.kube.client.cluster_guard import NAMESPACES
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
 from reactive_desched.kube.watch.late_watches import LIVE, DeliveryCheck, LateWatches
-from tests.support.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock, run_clock
 from tests.support.misbehaving_proxy import (
     Buffered,
     Compressed,
@@ -61,15 +61,10 @@ async def checking(
 ) -> AsyncIterator[DeliveryCheck]:
     """Check behind a proxy, while the test's clock runs twice as fast as the machine's."""
 
-    async def tick() -> None:
-        while True:
-            await anyio.sleep(0.01)
-            clock.advance(0.02)
-
     async with MisbehavingProxy(server.url, lambda _: fault).serving() as proxy:
         config = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
         async with open_session(config) as session, anyio.create_task_group() as beside:
-            beside.start_soon(tick)
+            beside.start_soon(run_clock, clock, 2)
             yield DeliveryCheck(session, clock, late)
             beside.cancel_scope.cancel()
 

@@ -14,7 +14,7 @@ from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
 from reactive_desched.kube.watch.late_watches import LIVE, LateWatches
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, run_clock, wait_until
 from tests.support.misbehaving_proxy import (
     Buffered,
     Fault,
@@ -38,14 +38,8 @@ def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
 @asynccontextmanager
 async def passing_time(clock: ManualClock) -> AsyncIterator[None]:
     """Let the test's clock run ten times as fast as the machine's."""
-
-    async def tick() -> None:
-        while True:
-            await anyio.sleep(0.01)
-            clock.advance(0.1)
-
     async with anyio.create_task_group() as beside:
-        beside.start_soon(tick)
+        beside.start_soon(run_clock, clock, 10)
         yield
         beside.cancel_scope.cancel()
 
