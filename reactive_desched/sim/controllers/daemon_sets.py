@@ -1,6 +1,6 @@
 """Keeps one pod of a DaemonSet on every node it belongs on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.controllers.revisions import REVISION, Revisions
+from reactive_desched.sim.controllers.rollout import share_of
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.metadata import generated_name
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
@@ -27,11 +28,13 @@ from reactive_desched.sim.pods import (
     controller_of,
     from_template,
     is_active,
+    is_available,
     is_ready,
     is_terminal,
     is_terminating,
     key_of,
     node_of,
+    ready_since,
 )
 from reactive_desched.sim.store import Event, Store
 
@@ -69,7 +72,7 @@ class _Placement(Struct, frozen=True):
 
 
 class DaemonSets(Reconciler):
-    """Recreates a node's pod when the old one is gone; updates one node at a time."""
+    """Recreates a node's pod when the old one is gone, and updates as many nodes as it may."""
 
     watches = frozenset({"daemonsets", "pods", "nodes"})
 
@@ -105,8 +108,9 @@ class DaemonSets(Reconciler):
             self._revisions.keep(found, {f"{name_of(found)}-{each}" for each in hashes})
             placement = _placement(found)
             self._level(found, placement, nodes, now)
-            self._update(found)
-            self._report(found, [n for n, node in nodes.items() if placement.may_start(node)])
+            wanted = [n for n, node in nodes.items() if placement.may_start(node)]
+            self._update(found, len(wanted), now)
+            self._report(found, wanted, now)
 
     def _owned(self, owner: Obj) -> list[Obj]:
         return claim(self.store, "pods", owner, self._index.claimable_by(owner))
@@ -140,40 +144,87 @@ class DaemonSets(Reconciler):
         affinity[_REQUIRED] = _pinned(affinity.get(_REQUIRED), node)
         return not self._pods.put_for(owner, pod, draws_uid=False)
 
-    def _update(self, owner: Obj) -> None:
-        """Delete one outdated pod when every other is ready."""
+    def _update(self, owner: Obj, wanted: int, now: float) -> None:
+        """Replace outdated pods: those that are not available, and of the others as many as may go.
+
+        With maxSurge the new pod of a node is made first, and the old one goes when that is
+        available.
+        """
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return
+        surge, unavailable = _limits(strategy.get("rollingUpdate") or {}, wanted)
+        is_there = self._availability(owner, now)
         current = template_hash(owner["spec"]["template"])
-        pods = self._owned(owner)
-        outdated = [p for p in pods if is_active(p) and labels_of(p).get(REVISION) != current]
-        broken = next((pod for pod in outdated if not is_ready(pod)), None)
-        if broken is not None:
-            self._pods.delete_for(owner, broken, draws_uid=False)
-        elif outdated and all(is_ready(pod) and not is_terminating(pod) for pod in pods):
-            self._pods.delete_for(owner, outdated[0], draws_uid=False)
+        old: dict[str, Obj] = {}
+        new: dict[str, Obj] = {}
+        targets: dict[str, None] = {}
+        for pod in self._owned(owner):
+            targets[_target(pod)] = None
+            if is_active(pod):
+                (new if labels_of(pod).get(REVISION) == current else old)[_target(pod)] = pod
+        broken = [node for node, pod in old.items() if node not in new and not is_there(pod)]
+        sound = [node for node in old if node not in new and node not in broken]
+        if surge:
+            waiting = sum(node in old and not is_there(pod) for node, pod in new.items())
+            for node, pod in new.items():
+                if node in old and is_there(pod):
+                    self._pods.delete_for(owner, old[node], draws_uid=False)
+            for node in (*broken, *sound[: max(0, surge - waiting)]):
+                self._create(owner, node)
+            return
+        away = sum(node not in sound and not is_there(new.get(node)) for node in targets)
+        doubled = [node for node in old if node in new]
+        for node in (*doubled, *broken, *sound[: max(0, unavailable - away)]):
+            self._pods.delete_for(owner, old[node], draws_uid=False)
 
-    def _report(self, owner: Obj, eligible: Iterable[str]) -> None:
+    def _availability(self, owner: Obj, now: float) -> Callable[[Obj | None], bool]:
+        """Return a function that says whether a pod has been ready for minReadySeconds.
+
+        The set is looked at again when one that is ready will have been.
+        """
+        least_s = int(owner["spec"].get("minReadySeconds") or 0)
+
+        def is_there(pod: Obj | None) -> bool:
+            if pod is None or not is_ready(pod):
+                return False
+            if is_available(pod, least_s, now):
+                return True
+            self.soon(key_of(owner), ready_since(pod) + least_s)
+            return False
+
+        return is_there
+
+    def _report(self, owner: Obj, eligible: Iterable[str], now: float) -> None:
         current = template_hash(owner["spec"]["template"])
         wanted = set(eligible)
-        placed = [pod for pod in self._owned(owner) if is_active(pod)]
-        right = [pod for pod in placed if _target(pod) in wanted]
-        ready = sum(map(is_ready, right))
+        first: dict[str, Obj] = {}
+        for pod in self._owned(owner):
+            if is_active(pod):
+                first.setdefault(_target(pod), pod)
+        right = [pod for node, pod in first.items() if node in wanted]
+        available = sum(map(self._availability(owner, now), right))
         status = {
             "currentNumberScheduled": len(right),
-            "numberMisscheduled": len(placed) - len(right),
+            "numberMisscheduled": len(first) - len(right),
             "desiredNumberScheduled": len(wanted),
-            "numberReady": ready,
+            "numberReady": sum(map(is_ready, right)),
             "observedGeneration": owner["metadata"].get("generation"),
             "updatedNumberScheduled": sum(
                 1 for pod in right if labels_of(pod).get(REVISION) == current
             )
             or None,
-            "numberAvailable": ready or None,
-            "numberUnavailable": len(wanted) - ready or None,
+            "numberAvailable": available or None,
+            "numberUnavailable": len(wanted) - available or None,
         }
         write_status(self.store, "daemonsets", owner, status)
+
+
+def _limits(rolling: Obj, wanted: int) -> tuple[int, int]:
+    """Return how many pods may be made beside old ones, and how many may be away meanwhile."""
+    surge = share_of(rolling.get("maxSurge", 0), wanted, round_up=True)
+    unavailable = share_of(rolling.get("maxUnavailable", 1), wanted, round_up=True)
+    return surge, unavailable if surge or unavailable else 1
 
 
 def _matters(event: Event) -> bool:

@@ -5,9 +5,12 @@ from typing import Any
 from tests.support.sim_world import SimulatedCluster, pod_template
 
 
-def daemon_set(world: SimulatedCluster, **template: Any) -> None:
+def daemon_set(
+    world: SimulatedCluster, more: dict[str, Any] | None = None, **template: Any
+) -> None:
     """Create a DaemonSet called agent."""
     spec = {
+        **(more or {}),
         "selector": {"matchLabels": {"app": "agent"}},
         "template": pod_template("agent", **template),
     }
@@ -108,6 +111,55 @@ def test_an_update_replaces_one_pod_at_a_time() -> None:
     world.advance(20)
 
     assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
+
+
+def updating(**rolling: Any) -> SimulatedCluster:
+    """Return a cluster of four nodes whose DaemonSet has a new template since a moment."""
+    world = SimulatedCluster().nodes("n1", "n2", "n3", "n4")
+    more = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
+    daemon_set(world, {**more, "minReadySeconds": 10})
+    world.advance(20)
+    world.edit("daemonsets", "agent", template=pod_template("agent", labels={"v": "2"}))
+    return world
+
+
+def test_as_many_pods_are_replaced_at_a_time_as_may_be_unavailable() -> None:
+    world = updating(maxUnavailable="50%", maxSurge=0)
+
+    assert sorted(world.phases().values()) == ["Ready", "Ready", "Terminating", "Terminating"]
+    world.advance(1)
+    while (status := world.status("daemonsets", "agent"))["numberReady"] < 4:
+        world.advance(1)
+    assert status["numberAvailable"] == 2
+    assert "Terminating" not in world.phases().values()
+    world.advance(60)
+
+    assert {pod["metadata"]["labels"].get("v") for pod in world.pods()} == {"2"}
+
+
+def test_with_a_surge_an_old_pod_leaves_when_the_new_one_of_its_node_is_available() -> None:
+    world = updating(maxUnavailable=0, maxSurge=2)
+
+    assert "Terminating" not in world.phases().values()
+    assert len(world.pods()) == 6
+    world.advance(8)
+    assert world.status("daemonsets", "agent")["numberAvailable"] == 4
+    assert len(world.pods()) == 6
+    world.advance(60)
+
+    assert nodes_with_agent(world) == ["n1", "n2", "n3", "n4"]
+    assert {pod["metadata"]["labels"].get("v") for pod in world.pods()} == {"2"}
+
+
+def test_an_update_whose_surge_is_taken_back_leaves_one_pod_on_each_node() -> None:
+    world = updating(maxUnavailable=0, maxSurge=2)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+
+    world.edit("daemonsets", "agent", updateStrategy=rolling)
+    world.advance(300)
+
+    assert nodes_with_agent(world) == ["n1", "n2", "n3", "n4"]
+    assert {pod["metadata"]["labels"].get("v") for pod in world.pods()} == {"2"}
 
 
 def test_events_say_which_pods_were_made_and_deleted() -> None:
