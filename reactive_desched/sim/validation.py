@@ -307,10 +307,8 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     before, after = current.get("spec") or {}, new.get("spec") or {}
     if kind.plural in _SELECTING and before.get("selector") != after.get("selector"):
         yield _immutable("spec.selector", after.get("selector"))
-    elif kind.plural == "jobs":
-        yield from _job_update_faults(current, new)
-    elif kind.plural in ("configmaps", "secrets"):
-        yield from held_faults(current, new)
+    elif check := _UPDATE_CHECKS.get(kind.plural):
+        yield from check(current, new)
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
         text = "Forbidden: may not be changed in an update."
         yield cause("FieldValueForbidden", "value", text)
@@ -336,6 +334,18 @@ def _job_update_faults(current: Obj, new: Obj) -> Iterator[Obj]:
     for field in _JOB_FIXED:
         if before.get(field) != after.get(field):
             yield _immutable(f"spec.{field}", after.get(field))
+
+
+def _claim_update_faults(current: Obj, new: Obj) -> Iterator[Obj]:
+    """Yield a fault where a claim changes more than its size, or that before it is bound."""
+    before, after = current["spec"], new["spec"]
+    is_bound = (current.get("status") or {}).get("phase") == "Bound"
+    free = {each for each in ("volumeName", "storageClassName") if not before.get(each)}
+    free |= {"resources", "volumeAttributesClassName"} if is_bound else set()
+    if any(before.get(each) != after.get(each) for each in {*before, *after} - free):
+        why = "except resources.requests and volumeAttributesClassName for bound claims"
+        text = f"Forbidden: spec is immutable after creation {why}"
+        yield cause("FieldValueForbidden", "spec", text)
 
 
 def _completions_faults(before: Obj, after: Obj) -> Iterator[Obj]:
@@ -380,6 +390,16 @@ _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
         "clusterroles": _role_faults,
         "rolebindings": _binding_faults,
         "clusterrolebindings": _binding_faults,
+    }
+)
+
+
+_UPDATE_CHECKS: Mapping[str, Callable[[Obj, Obj], Iterator[Obj]]] = MappingProxyType(
+    {
+        "jobs": _job_update_faults,
+        "persistentvolumeclaims": _claim_update_faults,
+        "configmaps": held_faults,
+        "secrets": held_faults,
     }
 )
 

@@ -318,3 +318,34 @@ def test_of_a_job_may_not_change(
     except StatusError as error:
         refused = [each["field"] for each in error.details["causes"]]
     assert refused == fields
+
+
+@pytest.mark.parametrize(
+    ("phase", "change", "fields"),
+    [
+        ("Pending", {"accessModes": ["ReadWriteMany"]}, ["spec"]),
+        ("Pending", {"resources": {"requests": {"storage": "2Gi"}}}, ["spec"]),
+        ("Bound", {"resources": {"requests": {"storage": "2Gi"}}}, []),
+        ("Bound", {"accessModes": ["ReadWriteMany"]}, ["spec"]),
+        ("Bound", {"volumeName": "other"}, ["spec"]),
+        ("Pending", {"volumeName": "first"}, []),
+    ],
+    ids=["modes", "a size too early", "the size", "modes of a bound one", "volumes", "a volume"],
+)
+def test_of_a_claim_its_size_may_change_once_it_is_bound(
+    store: Store, phase: str, change: dict[str, Any], fields: list[str]
+) -> None:
+    volume = {"volumeName": "v"} if phase == "Bound" else {}
+    size = {"resources": {"requests": {"storage": "1Gi"}}}
+    asked = {"accessModes": ["ReadWriteOnce"], **size, **volume}
+    store.create("persistentvolumeclaims", named("c", spec=asked))
+    store.replace_status("persistentvolumeclaims", "default", "c", {"phase": phase})
+    made = store.get("persistentvolumeclaims", "default", "c")
+    assert made is not None
+
+    refused = []
+    try:
+        store.update("persistentvolumeclaims", {**made, "spec": {**made["spec"], **change}})
+    except StatusError as error:
+        refused = [each["field"] for each in error.details["causes"]]
+    assert refused == fields
