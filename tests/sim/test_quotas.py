@@ -235,6 +235,8 @@ def test_a_change_of_a_claim_counts_by_what_it_asks_for_in_addition() -> None:
     world = limited({"requests.storage": "3Gi"})
     ask = {"resources": {"requests": {"storage": "1Gi"}}}
     world.create("persistentvolumeclaims", "a", {"accessModes": ["ReadWriteOnce"], **ask})
+    # The size of a claim that is not bound may not change at all.
+    world.store.replace_status("persistentvolumeclaims", "default", "a", {"phase": "Bound"})
     claim = world.get("persistentvolumeclaims", "a")
 
     def grown(size: str) -> dict[str, Any]:
