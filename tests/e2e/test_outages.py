@@ -52,7 +52,7 @@ NEEDED = {
 # A server that denies these for long is obeyed.
 DISPENSABLE = {
     *("persistentvolumes", "csinodes", "nodemetrics"),
-    *("replicasets", "jobs", "deployments", "statefulsets"),
+    *("replicasets", "jobs", "deployments", "statefulsets", "daemonsets"),
 }
 
 

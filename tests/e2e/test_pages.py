@@ -40,8 +40,8 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
 ROOT = Path(__file__).resolve().parents[2]
 CONTROLLER = "http://127.0.0.1:10258"
 KINDS = (
-    "csinodes,deployments,jobs,namespaces,nodes,persistentvolumeclaims,persistentvolumes,"
-    "poddisruptionbudgets,pods,priorityclasses,replicasets,statefulsets"
+    "csinodes,daemonsets,deployments,jobs,namespaces,nodes,persistentvolumeclaims,"
+    "persistentvolumes,poddisruptionbudgets,pods,priorityclasses,replicasets,statefulsets"
 )
 POLICY = """
 apiVersion: descheduler/v1alpha2
