@@ -165,9 +165,9 @@ def test_every_replica_set_and_job_leads_to_a_controller_and_most_have_no_pods(
     assert owned < len(state.store(ReplicaSet)) / 3
 
 
-def test_the_metadata_of_a_replica_set_is_as_large_as_in_a_real_cluster(small: Dataset) -> None:
+def test_a_replica_set_is_as_large_as_in_a_real_cluster(small: Dataset) -> None:
     items = small.items("replicasets")
 
-    assert 3_000 < items.offsets[-1] / len(items) < 6_000
+    assert 6_000 < items.offsets[-1] / len(items) < 11_000
     for resource in ("replicasets", "jobs"):
         assert b"@@" not in (small.folder / f"{resource}.json").read_bytes()

@@ -39,6 +39,7 @@ OWNERS: Final = (
 BOUNDED: Final = {
     "ChangeLog._keys",  # 2 * KEPT_CHANGES
     "Disruptions._ended",  # MAX_REMEMBERED: bare pods, and those that a guard held
+    "MovedWorkloads._blocked",  # MAX_REASONS of each workload that was moved in the last day
     "MovedWorkloads._moves",  # MAX_MOVES, of a day each
     "OwnerIndex._chains",  # MAX_CHAINS_KEPT
     "PodBackoff._entries",  # MAX_BACKOFF_ENTRIES
