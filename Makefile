@@ -67,7 +67,7 @@ lint: $(STAMP) ## format, lint, types, layers
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## all that needs nothing but Python and is no story (three minutes on two cores)
+test: $(STAMP) ## all that needs nothing but Python and is no story (four and a half minutes on two cores)
 	$(MAKE) --jobs=2 --output-sync=target test-waiting test-computing
 
 test-waiting: $(STAMP) ## of `make test`, the folders whose tests wait for processes and clocks more than they compute
